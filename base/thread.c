@@ -12,6 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/fdset.h"
 
@@ -43,6 +44,17 @@ int thread_start(void *(*run)(void *argument), void *argument, pthread_t *ret_th
         return -r;
 }
 
+bool thread_join_within(pthread_t thread, uint64_t n_ns)
+{
+        struct timespec until;
+
+        (void)clock_gettime(CLOCK_REALTIME, &until);
+        n_ns += (uint64_t)until.tv_nsec;
+        until.tv_sec += (time_t)(n_ns / NS_PER_S);
+        until.tv_nsec = (long)(n_ns % NS_PER_S);
+        return pthread_timedjoin_np(thread, NULL, &until) == 0;
+}
+
 void thread_name_self(const char *name)
 {
         (void)prctl(PR_SET_NAME, name);
@@ -65,6 +77,12 @@ void thread_prefer_soon(void)
         shorten_slice();
         if (getpriority(PRIO_PROCESS, 0) > NICE_SOON)
                 (void)setpriority(PRIO_PROCESS, 0, NICE_SOON);
+}
+
+void thread_be_patient(void)
+{
+        if (getpriority(PRIO_PROCESS, 0) < 0)
+                (void)setpriority(PRIO_PROCESS, 0, 0);
 }
 
 void session_prefer_soon(void)

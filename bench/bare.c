@@ -42,8 +42,10 @@ static int map_board(const struct message_welcome *welcome, int fd, struct bare 
         bare->n_board_bytes = welcome->n_board_bytes;
         bare->words = board_words(bare->board, welcome->n_pools);
         bare->n_slots = welcome->n_slots;
+        r = memfd_make_pages(fd, bare->board, bare->n_board_bytes);
+        /* An older daemon has sealed it. */
         (void)memfd_keep_pages(fd);
-        return 0;
+        return r;
 }
 
 static int find_daemon(struct bare *bare)
@@ -64,7 +66,8 @@ int bare_init(const struct options *options, struct bare *ret_bare)
         CLEANUP(bare_deinit)
         struct bare bare = BARE_NULL;
         struct message_welcome welcome;
-        int r = link_open(options->socket_path, &(struct link_hello){.program = "gpumem-bench"},
+        int r = link_open(options->socket_path,
+                          &(struct link_hello){.program = "gpumem-bench", .seals_board = true},
                           &bare.link, &welcome, &fds);
 
         if (!r)

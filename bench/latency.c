@@ -22,8 +22,10 @@
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/fdset.h"
 #include "base/size.h"
 #include "bench/target.h"
+#include "client/connection/link.h"
 #include "proto/board.h"
 
 #define N_FULL  600
@@ -47,7 +49,7 @@ typedef __typeof__(cuLaunchHostFunc) launch_host_function;
 struct latency {
         struct target target;
         launch_host_function *launch;
-        const struct board_header *board;
+        uint32_t n_slots;
         _Atomic uint64_t *words;
         uint32_t *busy; /* slots */
         uint32_t n_busy;
@@ -68,13 +70,30 @@ static uint64_t draw(struct latency *latency, uint64_t below)
         return (x >> 11) % below;
 }
 
-/* Finds the library's mapping of the board: the process has one client. */
-static int find_board(struct latency *latency)
+static int ask_daemon(const struct options *options, struct message_welcome *ret_welcome)
 {
-        FILE *maps = fopen("/proc/self/maps", "re");
+        CLEANUP(fdset_deinit)
+        struct fdset fds = FDSET_NULL;
+        struct link *link = NULL;
+        int r = link_open(options->socket_path, &(struct link_hello){.program = "gpumem-bench"},
+                          &link, ret_welcome, &fds);
+
+        link_free(link);
+        return r;
+}
+
+/* Finds the library's mapping of the board: the process has one client. */
+static int find_board(const struct options *options, struct latency *latency)
+{
+        struct message_welcome welcome;
+        FILE *maps;
         char line[512];
         unsigned long start = 0;
+        int r = ask_daemon(options, &welcome);
 
+        if (r)
+                return r;
+        maps = fopen("/proc/self/maps", "re");
         if (!maps)
                 return err_errno();
         while (!start && fgets(line, sizeof(line), maps)) {
@@ -84,9 +103,9 @@ static int find_board(struct latency *latency)
         (void)fclose(maps);
         if (!start)
                 return -ENOENT;
-        latency->board = (const struct board_header *)start;
-        latency->words = board_words((void *)start, latency->board->n_pools);
-        latency->busy = calloc(latency->board->n_slots, sizeof(*latency->busy));
+        latency->words = board_words((void *)start, welcome.n_pools);
+        latency->n_slots = welcome.n_slots;
+        latency->busy = calloc(latency->n_slots, sizeof(*latency->busy));
         return latency->busy ? 0 : -ENOMEM;
 }
 
@@ -98,7 +117,7 @@ static bool is_in(const struct latency *latency, uint32_t slot, enum board_state
 static int find_busy(struct latency *latency)
 {
         latency->n_busy = 0;
-        for (uint32_t slot = 0; slot < latency->board->n_slots; slot++) {
+        for (uint32_t slot = 0; slot < latency->n_slots; slot++) {
                 if (is_in(latency, slot, BOARD_BUSY))
                         latency->busy[latency->n_busy++] = slot;
         }
@@ -279,7 +298,7 @@ static int open_all(const struct options *options, struct latency *latency)
         if (library)
                 latency->launch = (launch_host_function *)dlsym(library, NAME_OF(cuLaunchHostFunc));
         r = latency->launch ? target_init(options, &latency->target) : -ENOENT;
-        return r ? r : find_board(latency);
+        return r ? r : find_board(options, latency);
 }
 
 int latency_measure(const struct options *options, struct rows *rows)

@@ -370,6 +370,13 @@ static enum parsed refuse_word(int argc, char **argv, const struct option *all)
         return PARSED_WRONG;
 }
 
+/* One word may have any number of letters, as -hhh. */
+static void give_help(struct given_list *list)
+{
+        if (!find_given(list, word_help))
+                list->given[list->n++] = (struct given){word_help, NULL};
+}
+
 static enum parsed read_options(int argc, char **argv, struct given_list *list)
 {
         struct option all[OPTIONS_MAX];
@@ -379,7 +386,7 @@ static enum parsed read_options(int argc, char **argv, struct given_list *list)
         opterr = 0;
         while ((id = getopt_long(argc, argv, "h", all, &index)) != -1) {
                 if (id == 'h')
-                        list->given[list->n++] = (struct given){word_help, NULL};
+                        give_help(list);
                 else if (id)
                         return refuse_word(argc, argv, all);
                 else

@@ -87,7 +87,8 @@ int event_record_all(const struct cuda *cuda, uint64_t context, struct work_even
         return context_run(cuda, context, record_all, &recording);
 }
 
-/* Other errors tell nothing about the work; one is that a stream captures somewhere. */
+/* After some errors the context is of no use, and its work over. Others tell nothing about the work; one is that a stream
+ * captures somewhere. */
 enum event_state event_ask(const struct cuda *cuda, const struct work_event *event)
 {
         if (!is_there(cuda, event))
@@ -97,7 +98,15 @@ enum event_state event_ask(const struct cuda *cuda, const struct work_event *eve
         case CUDA_ERROR_CONTEXT_IS_DESTROYED:
         case CUDA_ERROR_INVALID_CONTEXT:
         case CUDA_ERROR_INVALID_HANDLE:
+        case CUDA_ERROR_ECC_UNCORRECTABLE:
         case CUDA_ERROR_ILLEGAL_ADDRESS:
+        case CUDA_ERROR_LAUNCH_TIMEOUT:
+        case CUDA_ERROR_ASSERT:
+        case CUDA_ERROR_HARDWARE_STACK_ERROR:
+        case CUDA_ERROR_ILLEGAL_INSTRUCTION:
+        case CUDA_ERROR_MISALIGNED_ADDRESS:
+        case CUDA_ERROR_INVALID_ADDRESS_SPACE:
+        case CUDA_ERROR_INVALID_PC:
         case CUDA_ERROR_LAUNCH_FAILED:
                 return EVENT_OVER;
         case CUDA_ERROR_INVALID_VALUE:

@@ -32,12 +32,22 @@ int host_register(const struct cuda *cuda, void *bytes, uint64_t n_bytes)
         return 0;
 }
 
+/* The driver may tell of an error of earlier work, and have done it: then the next try finds nothing to do. */
+static int unregister_piece(const struct cuda *cuda, void *bytes)
+{
+        CUresult result = cuda->cuMemHostUnregister(bytes);
+
+        if (result == CUDA_SUCCESS || result == CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED)
+                return 0;
+        return cuda_failed(cuda, "cuMemHostUnregister", result);
+}
+
 int host_unregister(const struct cuda *cuda, void *bytes, uint64_t n_bytes)
 {
         int r = 0;
 
         for (uint64_t n_done = 0; n_done < n_bytes; n_done += piece_bytes(n_bytes - n_done)) {
-                int r_piece = CUDA_CALL(cuda, cuMemHostUnregister, (char *)bytes + n_done);
+                int r_piece = unregister_piece(cuda, (char *)bytes + n_done);
 
                 if (!r)
                         r = r_piece;

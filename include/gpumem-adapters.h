@@ -44,6 +44,9 @@ GPUMEM_API void *gpumem_torch_alloc(size_t n_bytes, int device, void *stream);
  * for a refusal. */
 GPUMEM_API void *gpumem_torch_pool_alloc(size_t n_bytes, int device, void *stream);
 
+/* gpumem_torch_pool_alloc with flags of gpumem_alloc, such as GPUMEM_SHAREABLE. */
+GPUMEM_API void *gpumem_torch_own_alloc(uint32_t flags, size_t n_bytes, int device, void *stream);
+
 /* gpumem_torch_pool_alloc with GPUMEM_RDMA, or GPUMEM_REGISTERED where the device has no GPUDirect RDMA: for pools
  * whose memory NCCL registers. Streams that capture get none. */
 GPUMEM_API void *gpumem_torch_registered_alloc(size_t n_bytes, int device, void *stream);
@@ -51,8 +54,10 @@ GPUMEM_API void *gpumem_torch_registered_alloc(size_t n_bytes, int device, void 
 /* Frees memory of these functions in the order of `stream`. NULL pointers are legal. */
 GPUMEM_API void gpumem_torch_free(void *pointer, size_t n_bytes, int device, void *stream);
 
-/* Serve Tensor.record_stream (gpumem_record_use), torch.cuda.empty_cache (gpumem_flush) and the allocator's start,
- * which does nothing. gpumem_torch_base returns the start of the allocation that contains `pointer`, and sets
+/* Serve Tensor.record_stream (gpumem_record_use), torch.cuda.empty_cache (gpumem_flush) and the allocator's start.
+ * From that on, or from the first gpumem_torch_alloc, the functions that may wait release Python's GIL meanwhile; those of
+ * pools alone keep it, since PyTorch calls for them with a lock held. gpumem_torch_base returns the start of the
+ * allocation that contains `pointer`, and sets
  * *ret_n_bytes to its size unless `ret_n_bytes` is NULL. If the memory is not the client's, it returns `pointer`. */
 GPUMEM_API void gpumem_torch_record_stream(void *pointer, void *stream);
 GPUMEM_API void gpumem_torch_empty_cache(void);

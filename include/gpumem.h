@@ -547,9 +547,9 @@ GPUMEM_API int gpumem_share(struct gpumem_client *client, const void *pointer,
                             struct gpumem_token *ret_token);
 
 /* Maps an allocation that another process shares, or this one. *ret_n_bytes is the size that the owner requested.
- * Device memory needs a current context. Pinned memory needs neither a context nor a driver; with a current context the
- * call registers it. The caller ends it with gpumem_detach, not with gpumem_free. gpumem_get_stats counts the bytes
- * with their owner.
+ * Device memory needs a current context; if that is another device's, the primary one of the memory's device counts.
+ * Pinned memory needs neither a context nor a driver; with a current context the call registers it. The caller ends it
+ * with gpumem_detach, not with gpumem_free. gpumem_get_stats counts the bytes with their owner.
  * Errors: GPUMEM_E_NO_TOKEN (unknown, revoked, or not for this user), _NO_CONTEXT (device memory), _NO_DRIVER (device
  * memory), _NO_POOL (this process does not see the device), _LIMIT (what the caller would be charged as the last
  * holder), _TOO_MANY (attaches, leases or requests), _DENIED (the user may not use the GPU), _DRIVER (the device is

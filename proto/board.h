@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The board: memory that one client and the daemon share; the daemon makes and seals it.
+/* The board: memory that one client and the daemon share. The daemon makes the file; the client gives it its pages, and seals it
+ * so that they stay (base/memfd.h).
  *
  * To the daemon it is untrusted input: the daemon loads each number once, and never shows more than it has leased.
- * Layout: the header; then one struct board_pool for each pool, in the order of the pools, which the client writes;
+ * Layout: BOARD_HEADER_BYTES that are not used; then one struct board_pool for each pool, in the order of the pools, which the client writes;
  * then one word for each slot, which tells how the slot's lease may be used. */
 #pragma once
 
@@ -10,16 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define BOARD_VERSION 1
-
-struct board_header {
-        uint32_t version;
-        uint32_t n_pools;
-        uint64_t n_bytes;
-        uint32_t n_slots;
-        uint32_t n_blocks; /* of all clients together, at most; 0: an older daemon, or no limit */
-        uint32_t reserved[10];
-};
+#define BOARD_HEADER_BYTES 64
 
 /* A client's counters for one pool are split into lanes of a cache line each, so that threads do not write to the same
  * line. The client's numbers are the sums of the lanes. One lane may be below 0, as an int64_t: a thread frees what
@@ -82,21 +74,21 @@ static inline bool board_is(const _Atomic uint64_t *word, uint64_t lease, enum b
 
 static inline uint64_t board_bytes(uint32_t n_pools, uint32_t n_slots)
 {
-        return sizeof(struct board_header) + n_pools * (uint64_t)sizeof(struct board_pool) +
+        return BOARD_HEADER_BYTES + n_pools * (uint64_t)sizeof(struct board_pool) +
                n_slots * (uint64_t)sizeof(uint64_t);
+}
+
+static inline struct board_pool *board_pool(void *board, uint32_t pool)
+{
+        void *first = (char *)board + BOARD_HEADER_BYTES;
+
+        return (struct board_pool *)first + pool;
 }
 
 /* The words, by slot. */
 static inline _Atomic uint64_t *board_words(void *board, uint32_t n_pools)
 {
-        struct board_pool *pools = (struct board_pool *)((struct board_header *)board + 1);
-
-        return (_Atomic uint64_t *)(pools + n_pools);
-}
-
-static inline struct board_pool *board_pool(void *board, uint32_t pool)
-{
-        return (struct board_pool *)((struct board_header *)board + 1) + pool;
+        return (_Atomic uint64_t *)board_pool(board, n_pools);
 }
 
 /* The sums of a pool's counters, as the client has written them, modulo 2^64. Bytes are not below 0: a free may be seen

@@ -49,7 +49,8 @@ static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "frames are little-endi
 #define PROTO_FEATURE_REGISTERED UINT64_C(128) /* LEASE's properties may be REGISTERED and RDMA */
 #define PROTO_FEATURE_FACTS      UINT64_C(256) /* REFUSED_FACTS instead of REFUSED */
 #define PROTO_FEATURE_NAMES      UINT64_C(512) /* NAMED has the program's name in UTF-8 */
-#define PROTO_FEATURES           UINT64_C(1023)
+#define PROTO_FEATURE_BOARD      UINT64_C(1024) /* the client seals its board */
+#define PROTO_FEATURES           UINT64_C(2047)
 
 /* Why a LEASE was refused. */
 enum proto_refused {

@@ -271,24 +271,6 @@ static void print_event_kinds(void)
 static_assert(LISTING_NOBODY == 0xffffffff && LISTED_OTHERS == 4 && LISTED_SUM == 4,
               "PROTOCOL.md says so");
 
-static void print_board_header(void)
-{
-        size_t offset = 0;
-
-        begin_members("board-header");
-        MEMBER(struct board_header, version, "of this layout: 1");
-        MEMBER(struct board_header, n_pools, "counters that follow");
-        MEMBER(struct board_header, n_bytes, "of the board");
-        MEMBER(struct board_header, n_slots, "lease words, 8 bytes each, behind the counters");
-        MEMBER(struct board_header, n_blocks,
-               "that the daemon may have for all clients, before it refuses with TOO_MANY; 0: no "
-               "word of it");
-        MEMBER(struct board_header, reserved, "0");
-        static_assert(BOARD_VERSION == 1, "the text above says so");
-        assert(offset == sizeof(struct board_header));
-        end();
-}
-
 static void print_board_pool(void)
 {
         size_t offset = 0;
@@ -338,7 +320,6 @@ int main(void)
         print_tenant_row();
         print_event_row();
         print_event_kinds();
-        print_board_header();
         print_board_pool();
         print_board_lane();
         print_errors();

@@ -9,6 +9,7 @@
 
 #include "base/size.h"
 #include "client/adapters/default_streams.h"
+#include "client/adapters/peers.h"
 #include "client/pool/stream_handles.h"
 #include "gpumem-adapters.h"
 #include "gpumem.h"
@@ -53,10 +54,13 @@ int adapter_alloc_with(uint32_t flags, size_t n_bytes, int device, void *stream,
                 .wait_ms = atomic_load_explicit(&wait_ms, memory_order_relaxed)};
         int r = gpumem_alloc(NULL, &request, ret_pointer);
 
-        if (!wants_context(r))
-                return r;
-        request.flags |= GPUMEM_PRIMARY;
-        return gpumem_alloc(NULL, &request, ret_pointer);
+        if (wants_context(r)) {
+                request.flags |= GPUMEM_PRIMARY;
+                r = gpumem_alloc(NULL, &request, ret_pointer);
+        }
+        if (!r && peers_note(device))
+                adapter_count_failure();
+        return r;
 }
 
 int adapter_hit(size_t n_bytes, int device, void *stream, void **ret_pointer)

@@ -44,6 +44,7 @@ struct DLManagedTensorVersioned {
 struct managed {
         struct DLManagedTensorVersioned tensor;
         struct gpumem_client *client;
+        void *pointer; /* of the memory, also where the tensor has no elements, and so no address */
         int64_t dims[]; /* the shape, then the strides */
 };
 
@@ -51,7 +52,7 @@ static void end(struct DLManagedTensorVersioned *tensor)
 {
         struct managed *managed = tensor->manager;
 
-        if (gpumem_free_later(managed->client, tensor->tensor.data))
+        if (gpumem_free_later(managed->client, managed->pointer))
                 adapter_count_failure();
         free(managed);
 }
@@ -127,6 +128,9 @@ int gpumem_to_dlpack(struct gpumem_client *client, void *pointer, int32_t n_dims
                 return GPUMEM_E_BAD_REQUEST;
         }
         fill(managed, &info, n_dims, type);
+        managed->pointer = pointer;
+        if (!n_bytes) /* then DLPack wants NULL */
+                managed->tensor.tensor.data = NULL;
         *ret_tensor = &managed->tensor;
         return 0;
 }

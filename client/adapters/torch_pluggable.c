@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The functions that PyTorch's pluggable allocator calls. python/gpumem/torch/ sets them, and has an extension in C++
- * for what this interface lacks. */
+ * for what this interface lacks. PyTorch frees when Python drops a tensor, and has the GIL then, so calls that may wait
+ * release it. */
 #include <stdatomic.h>
+#include <stdbool.h>
 
 #include "client/adapters/adapter.h"
+#include "client/adapters/python.h"
 #include "client/api/client.h"
 #include "client/api/default_client.h"
 #include "client/blocks/client_limit.h"
@@ -14,6 +17,24 @@
 
 /* Devices whose default streams are registered: a bit for each. */
 static _Atomic uint64_t defaults;
+
+/* Do these functions replace PyTorch's own allocator? That one calls those of a MemPool with a lock held, for which another
+ * thread may wait with the GIL. */
+static atomic_bool is_replaced;
+
+static void note_replaced(void)
+{
+        if (!atomic_load_explicit(&is_replaced, memory_order_relaxed))
+                atomic_store(&is_replaced, true);
+}
+
+static void lend(struct python_lock *lock)
+{
+        if (atomic_load_explicit(&is_replaced, memory_order_relaxed))
+                python_lock_lend(lock);
+        else
+                *lock = (struct python_lock){.thread = NULL};
+}
 
 /* An allocation is made with the primary context current only for its own time. */
 static bool is_current(int device)
@@ -42,12 +63,17 @@ static void register_default(int device)
                 adapter_count_failure();
 }
 
-static int alloc(size_t n_bytes, int device, void *stream, void **ret_pointer)
+static int alloc(uint32_t flags, size_t n_bytes, int device, void *stream, void **ret_pointer)
 {
-        int r = adapter_alloc(n_bytes, device, stream, ret_pointer);
+        struct python_lock lock;
+        int r;
 
+        lend(&lock);
+        r = flags ? adapter_alloc_with(flags, n_bytes, device, stream, ret_pointer)
+                  : adapter_alloc(n_bytes, device, stream, ret_pointer);
         if (!r)
                 register_default(device);
+        python_lock_take_again(&lock);
         return r;
 }
 
@@ -57,22 +83,28 @@ void *gpumem_torch_alloc(size_t n_bytes, int device, void *stream)
         void *pointer = NULL;
         int r;
 
+        note_replaced();
         if (!n_bytes)
                 return NULL;
-        r = alloc(n_bytes, device, stream, &pointer);
+        r = alloc(0, n_bytes, device, stream, &pointer);
         if (r)
                 adapter_throw(r, n_bytes, device, NULL);
+        return pointer;
+}
+
+void *gpumem_torch_own_alloc(uint32_t flags, size_t n_bytes, int device, void *stream)
+{
+        void *pointer = NULL;
+
+        if (n_bytes && alloc(flags, n_bytes, device, stream, &pointer))
+                return NULL;
         return pointer;
 }
 
 /* A MemPool checks the pointer, and tries again after it has released its cache. */
 void *gpumem_torch_pool_alloc(size_t n_bytes, int device, void *stream)
 {
-        void *pointer = NULL;
-
-        if (n_bytes && alloc(n_bytes, device, stream, &pointer))
-                return NULL;
-        return pointer;
+        return gpumem_torch_own_alloc(0, n_bytes, device, stream);
 }
 
 /* As ncclMemAlloc makes its memory: for RDMA where the device has that. */
@@ -83,27 +115,33 @@ void *gpumem_torch_registered_alloc(size_t n_bytes, int device, void *stream)
 
         if (!n_bytes)
                 return NULL;
-        r = adapter_alloc_with(GPUMEM_RDMA, n_bytes, device, stream, &pointer);
+        r = alloc(GPUMEM_RDMA, n_bytes, device, stream, &pointer);
         if (r == GPUMEM_E_UNSUPPORTED)
-                r = adapter_alloc_with(GPUMEM_REGISTERED, n_bytes, device, stream, &pointer);
-        if (r)
-                return NULL;
-        register_default(device);
-        return pointer;
+                r = alloc(GPUMEM_REGISTERED, n_bytes, device, stream, &pointer);
+        return r ? NULL : pointer;
 }
 
 void gpumem_torch_free(void *pointer, size_t n_bytes, int device, void *stream)
 {
+        struct python_lock lock;
+
         (void)n_bytes;
-        if (pointer)
-                adapter_free(pointer, device, stream);
+        if (!pointer)
+                return;
+        lend(&lock);
+        adapter_free(pointer, device, stream);
+        python_lock_take_again(&lock);
 }
 
 /* A capturing stream need not be recorded: its memory belongs to the graph, or lives as long as the graph is used. */
 void gpumem_torch_record_stream(void *pointer, void *stream)
 {
-        int r = pointer ? gpumem_record_use(NULL, pointer, stream) : 0;
+        struct python_lock lock;
+        int r;
 
+        lend(&lock);
+        r = pointer ? gpumem_record_use(NULL, pointer, stream) : 0;
+        python_lock_take_again(&lock);
         if (r && !(r == GPUMEM_E_UNSUPPORTED && stream_is_created(stream)))
                 adapter_count_failure();
 }
@@ -117,6 +155,7 @@ void gpumem_torch_empty_cache(void)
 void gpumem_torch_init(int n_devices)
 {
         (void)n_devices;
+        note_replaced();
 }
 
 void *gpumem_torch_base(void *pointer, size_t *ret_n_bytes)

@@ -36,7 +36,7 @@ static struct pool_set pool_set(struct gpumem_client *client)
                                  .streams = &client->streams,
                                  .fraction = client->fraction,
                                  .n_limit_bytes = client->n_limit_bytes,
-                                 .n_cache_bytes = client->n_cache_bytes};
+                                 .n_cache_bytes = &client->n_cache_bytes};
 }
 
 static uint64_t detach(void *owner)
@@ -88,12 +88,8 @@ static int look_at_pools(void *owner)
         client_end_deferred(client, false);
         graph_memory_end_gone(&client->graph_memory);
         again_ms = deferred_frees_none(&client->deferred) ? -1 : SERVICE_THREAD_SOON_MS;
-        for (uint32_t i = 0; i < client->n_pools; i++) {
-                struct pool *pool = &client->pools[i];
-
-                if (idle_marking_is_on(pool))
-                        again_ms = earlier_ms(again_ms, idle_marking_look(pool, urgency));
-        }
+        for (uint32_t i = 0; i < client->n_pools; i++)
+                again_ms = earlier_ms(again_ms, idle_marking_look(&client->pools[i], urgency));
         return again_ms;
 }
 
@@ -102,11 +98,17 @@ void client_look(struct gpumem_client *client)
         (void)look_at_pools(client);
 }
 
+/* The thread itself tells that the daemon has gone: an idle program makes no call that would, and the socket of a link
+ * that is over would wake the thread again and again. The next connection nudges it. */
 static int listen_to_daemon(void *owner, void **ret_held)
 {
         struct gpumem_client *client = owner;
         struct connection *connection = reconnect_present(&client->reconnector);
 
+        if (connection && link_is_dead(connection->link)) {
+                reconnect_release(&client->reconnector, connection, GPUMEM_E_DISCONNECTED);
+                connection = NULL;
+        }
         *ret_held = connection;
         return connection ? link_socket(connection->link) : -1;
 }

@@ -5,7 +5,8 @@
 #include "client/pool/empty_blocks.h"
 #include "client/runtime/before_wait.h"
 
-void look_at_heap(struct stream_heap *heap, uint64_t generation, void *const *own_stream)
+void look_at_heap(struct stream_heap *heap, uint64_t generation, void *const *own_stream,
+                  enum look_patience patience)
 {
         CLEANUP(capture_spare_end)
         struct capture_spared spared = capture_spare(heap->pool->memory.cuda);
@@ -15,7 +16,7 @@ void look_at_heap(struct stream_heap *heap, uint64_t generation, void *const *ow
         if (idle_marking_is_on(heap->pool))
                 idle_marking_note(heap, generation, own_stream);
         else
-                empty_blocks_look(heap, generation, own_stream);
+                empty_blocks_look(heap, generation, own_stream, patience);
 }
 
 void wake_for_idle(struct pool *pool)
@@ -29,8 +30,16 @@ void look_at_captured(struct pool *pool)
         CLEANUP(capture_spare_end)
         struct capture_spared spared = capture_spare(pool->memory.cuda);
 
-        if (!service_thread_wake(pool->service) && idle_marking_is_on(pool))
+        if (!service_thread_wake(pool->service))
                 (void)idle_marking_look(pool, IDLE_MARKING_WHEN_DUE);
+}
+
+/* All its uses are over. The service thread calls this, too, and gpumem_free after gpumem_record_use, which does not
+ * wait. */
+static int free_unwaited(struct stream_heap *heap, const void *pointer)
+{
+        return free_found(heap, pool_block_of(heap->pool, pointer), pointer, NULL,
+                          LOOK_NEVER_WAITS);
 }
 
 int free_or_defer(struct gpumem_client *client, struct stream_heap *heap,
@@ -46,8 +55,10 @@ int free_or_defer(struct gpumem_client *client, struct stream_heap *heap,
                 r = deferred_frees_add(&client->deferred, &client->streams, how, &end);
         if (r)
                 return r;
-        if (end != DEFERRED_FREES_DEFERRED)
-                return free_in(heap, how->pointer, end == DEFERRED_FREES_NONE ? own_stream : NULL);
+        if (end == DEFERRED_FREES_NONE)
+                return free_in(heap, how->pointer, own_stream);
+        if (end == DEFERRED_FREES_OVER)
+                return free_unwaited(heap, how->pointer);
         if (!service_thread_wake(&client->service))
                 client_end_deferred(client, false);
         return 0;
@@ -62,7 +73,7 @@ static void free_over_ones(struct gpumem_client *client, uint32_t n_looks_max)
                 struct stream_heap *heap = heap_of(client, use->pointer);
 
                 if (heap)
-                        (void)free_in(heap, use->pointer, NULL);
+                        (void)free_unwaited(heap, use->pointer);
                 stream_use_free(use, &client->cuda);
         }
 }

@@ -135,7 +135,7 @@ static ALWAYS_INLINE int free_hit(struct gpumem_client *client, const void *poin
         heap_prefetch(heap_in(heap));
         if (look_at_stream(client, stream, &mark) || !pool_has_mark(heap, &mark))
                 return GPUMEM_E_REFUSED;
-        return free_found(heap, block, pointer, &stream);
+        return free_found(heap, block, pointer, &stream, LOOK_MAY_WAIT);
 }
 
 static NOINLINE int free_slow(struct gpumem_client *client, void *pointer, void *stream)
@@ -266,7 +266,7 @@ static int free_to_own(struct stream_heap *heap, const void *pointer, void *cons
         if (pool_is_captured(heap))
                 look_at_captured(heap->pool);
         else if (r == POOL_LOOK)
-                look_at_heap(heap, generation, stream);
+                look_at_heap(heap, generation, stream, LOOK_MAY_WAIT);
         return r == POOL_LOOK ? 0 : r;
 }
 
@@ -294,7 +294,7 @@ void client_record_frees(struct gpumem_client *client, const void *pointer, void
 
         if (is_of_device(heap) && !pool_is_captured(heap) && idle_marking_is_on(heap->pool) &&
             n_freed_bytes(heap) >= HEAP_BLOCK_UNIT)
-                look_at_heap(heap, heap->generation, &stream);
+                look_at_heap(heap, heap->generation, &stream, LOOK_MAY_WAIT);
 }
 
 /* A free in the memory's own stream, which the caller does not name, so that another thread may begin or end a capture
@@ -410,7 +410,7 @@ static int free_by_order(struct gpumem_client *client, void *pointer)
         r = free_inside(&own);
         capture_gate_leave(&client->streams.gate);
         if (own.looks)
-                look_at_heap(own.heap, own.generation, NULL);
+                look_at_heap(own.heap, own.generation, NULL, LOOK_MAY_WAIT);
         return r == GPUMEM_E_REFUSED ? free_in_own_stream(&own) : r;
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "client/api/client.h"
+#include "client/pool/empty_blocks.h"
 
 /* The block that a pointer lies in, or NULL: none of this client. ret_heap: the heap that it is in; NULL: it is one
  * allocation. */
@@ -38,7 +39,8 @@ static inline bool is_used(const struct heap_block *block)
 
 /* Looks at what became empty in the heap, which had this generation at the free. `own_stream` is its stream, which is
  * alive; NULL: the caller does not have it. */
-COLD void look_at_heap(struct stream_heap *heap, uint64_t generation, void *const *own_stream);
+COLD void look_at_heap(struct stream_heap *heap, uint64_t generation, void *const *own_stream,
+                       enum look_patience patience);
 
 /* Has the service thread look at the pool soon, if idle blocks are marked there. */
 COLD void wake_for_idle(struct pool *pool);
@@ -49,7 +51,8 @@ COLD void look_at_captured(struct pool *pool);
 /* Frees it. `block`: where the caller has found it. Its last use is ordered in `own_stream`, the heap's; NULL: that
  * use is over. */
 static inline int free_found(struct stream_heap *heap, struct heap_block *block,
-                             const void *pointer, void *const *own_stream)
+                             const void *pointer, void *const *own_stream,
+                             enum look_patience patience)
 {
         uint64_t generation = heap->generation;
         int r = pool_give_in(heap, block, pointer, own_stream ? POOL_USE_ORDERED : POOL_USE_OVER);
@@ -64,13 +67,14 @@ static inline int free_found(struct stream_heap *heap, struct heap_block *block,
                 wake_for_idle(heap->pool);
         if (r != POOL_LOOK)
                 return r;
-        look_at_heap(heap, generation, own_stream);
+        look_at_heap(heap, generation, own_stream, patience);
         return 0;
 }
 
 static inline int free_in(struct stream_heap *heap, const void *pointer, void *const *own_stream)
 {
-        return free_found(heap, pool_block_of(heap->pool, pointer), pointer, own_stream);
+        return free_found(heap, pool_block_of(heap->pool, pointer), pointer, own_stream,
+                          LOOK_MAY_WAIT);
 }
 
 /* Frees it in its heap when the work of all streams that may use it is over. own_stream: as in free_in. */

@@ -86,7 +86,7 @@ int gpumem_connect_refusal(struct gpumem_refusal *ret_refusal)
 {
         struct gpumem_refusal refusal;
 
-        return give_refusal(last_error_get_of_connect(&refusal), &refusal, ret_refusal);
+        return give_refusal(last_error_get(LAST_ERROR_NO_CLIENT, &refusal), &refusal, ret_refusal);
 }
 
 int gpumem_set_event_callback(struct gpumem_client *client, gpumem_event_callback *callback,

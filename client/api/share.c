@@ -176,7 +176,15 @@ int gpumem_share(struct gpumem_client *client, const void *pointer,
         return r;
 }
 
-/* Finds the current context: a detach waits for it if the memory is a device's. */
+static int identify_default(const struct cuda *cuda, void *argument)
+{
+        int ordinal;
+
+        return stream_identify(cuda, NULL, argument, &ordinal);
+}
+
+/* Finds the context that a detach waits for if the memory is a device's: the current one, or the primary one of that
+ * device if another device's is current. */
 static int context_for(struct gpumem_client *client, const struct pool *pool,
                        struct stream_key *ret_key)
 {
@@ -200,6 +208,9 @@ static int context_for(struct gpumem_client *client, const struct pool *pool,
                 *ret_key = (struct stream_key){.context = 0};
                 r = 0;
         }
+        if (!r && is_device && ordinal != pool->memory.ordinal)
+                r = primary_contexts_run(&client->primaries, client_cuda(client),
+                                         pool->memory.ordinal, identify_default, ret_key);
         return r;
 }
 

@@ -252,7 +252,8 @@ static int look(const struct cuda *cuda, void *argument)
         struct gpumem_stream *handle = look->call.handle;
 
         (void)cuda;
-        look_at_heap(look->heap, look->generation, may_capture(handle) ? NULL : &handle->stream);
+        look_at_heap(look->heap, look->generation, may_capture(handle) ? NULL : &handle->stream,
+                     LOOK_MAY_WAIT);
         return 0;
 }
 

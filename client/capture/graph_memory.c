@@ -84,8 +84,8 @@ static int add(struct graph_memory *graph_memory, uint64_t number, int wake_fd,
 
 /* Finds the capture, or adds it and counts its graph. The service thread takes the lock, too, so it was
  * started before: the caller has the lock, and has woken the thread. */
-static int know(struct graph_memory *graph_memory, const struct capture *capture, int wake_fd,
-                struct captured **ret_captured)
+static int know(struct graph_memory *graph_memory, const struct capture *capture,
+                const void *stream, int wake_fd, struct captured **ret_captured)
 {
         struct captured *captured = NULL;
         int r = 0;
@@ -101,7 +101,7 @@ static int know(struct graph_memory *graph_memory, const struct capture *capture
                         return r;
                 }
                 captured->pool = graph_pools_of(&graph_memory->pools, graph_memory->env.cuda,
-                                                capture);
+                                                capture, stream);
                 if (captured->pool)
                         captured->pool->n_captures++;
         }
@@ -117,14 +117,14 @@ static int wake_fd_of(const struct graph_memory *graph_memory)
 }
 
 static int count_of(struct graph_memory *graph_memory, const struct capture *capture,
-                    struct graph_count **ret_graphs)
+                    const void *stream, struct graph_count **ret_graphs)
 {
         int wake_fd = wake_fd_of(graph_memory);
         struct captured *captured;
         int r;
 
         pthread_mutex_lock(&graph_memory->lock);
-        r = know(graph_memory, capture, wake_fd, &captured);
+        r = know(graph_memory, capture, stream, wake_fd, &captured);
         if (!r)
                 *ret_graphs = graph_count_ref(captured->graphs);
         pthread_mutex_unlock(&graph_memory->lock);
@@ -143,7 +143,7 @@ int graph_memory_defer(struct graph_memory *graph_memory, const void *pointer, v
         if (!r)
                 r = capture_look(graph_memory->env.cuda, stream, &mark, &capture);
         if (!r)
-                r = count_of(graph_memory, &capture, &graphs);
+                r = count_of(graph_memory, &capture, stream, &graphs);
         return r ? r : capture_frees_add(graph_memory->env.frees, pointer, stream, &key, graphs);
 }
 
@@ -178,7 +178,7 @@ static int find_heap(struct graph_memory *graph_memory, const struct capture *ca
         int r;
 
         pthread_mutex_lock(&graph_memory->lock);
-        r = know(graph_memory, capture, wake_fd, &captured);
+        r = know(graph_memory, capture, request->stream, wake_fd, &captured);
         if (!r && captured->pool && request->kind == GPUMEM_DEVICE)
                 r = share(captured, request->stream, key);
         pthread_mutex_unlock(&graph_memory->lock);

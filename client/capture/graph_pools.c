@@ -126,12 +126,14 @@ struct graph_stream *graph_pools_find(const struct graph_pools *pools, const voi
 }
 
 struct graph_pool *graph_pools_of(const struct graph_pools *pools, const struct cuda *cuda,
-                                  const struct capture *capture)
+                                  const struct capture *capture, const void *in_stream)
 {
-        struct graph_stream *stream;
+        struct graph_stream *stream = graph_pools_find(pools, in_stream);
         struct stream_mark mark;
         struct capture other;
 
+        if (stream)
+                return stream->pool;
         LIST_FOREACH (stream, &pools->streams, link) {
                 if (capture_look(cuda, stream->stream, &mark, &other) == 0 &&
                     other.number == capture->number)

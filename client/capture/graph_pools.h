@@ -63,9 +63,11 @@ struct graph_stream *graph_pools_take_left(struct graph_pools *pools);
 
 struct graph_stream *graph_pools_find(const struct graph_pools *pools, const void *stream);
 
-/* The pool that is open in a stream of that capture, or NULL. */
+/* The pool that is open in a stream of that capture, or NULL. in_stream is in the capture. Where none is open there, the driver is
+ * asked about the other streams, though another thread may begin or end a capture in one of them at that moment, which the driver
+ * does not stand. So the driver is not asked where the pool's own stream is the first that allocates. */
 struct graph_pool *graph_pools_of(const struct graph_pools *pools, const struct cuda *cuda,
-                                  const struct capture *capture);
+                                  const struct capture *capture, const void *in_stream);
 
 /* No stream and no graph can use its memory any more. */
 static inline bool graph_pool_is_over(const struct graph_pool *pool)

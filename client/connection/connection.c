@@ -24,6 +24,9 @@ static int map_board(struct connection *connection, const struct message_welcome
         connection->n_board_bytes = welcome->n_board_bytes;
         connection->n_slots = welcome->n_slots;
         /* Else the daemon does not look at it. An older one has sealed it already, and looks. */
+        r = memfd_make_pages(fd, connection->board, welcome->n_board_bytes);
+        if (r)
+                return r;
         (void)memfd_keep_pages(fd);
         return madvise(connection->board, connection->n_board_bytes, MADV_DONTFORK) < 0
                        ? err_errno()
@@ -53,6 +56,7 @@ int connection_new(const char *socket_path, const struct link_hello *hello, uint
         CLEANUP(fdset_deinit)
         struct fdset fds = FDSET_NULL;
         struct connection *connection = calloc(1, sizeof(*connection));
+        struct link_hello said = *hello;
         struct message_welcome welcome;
         int r;
 
@@ -60,7 +64,8 @@ int connection_new(const char *socket_path, const struct link_hello *hello, uint
                 return -ENOMEM;
         atomic_init(&connection->n_refs, 1);
         connection->serial = serial;
-        r = link_open(socket_path, hello, &connection->link, &welcome, &fds);
+        said.seals_board = true;
+        r = link_open(socket_path, &said, &connection->link, &welcome, &fds);
         if (!r)
                 r = map_board(connection, &welcome, fds.fds[0]);
         if (!r)
@@ -79,15 +84,6 @@ struct connection *connection_ref(struct connection *connection)
 {
         atomic_fetch_add(&connection->n_refs, 1);
         return connection;
-}
-
-/* A lease has a slot, and mostly a block of its own. */
-uint32_t connection_leases_max(const struct connection *connection)
-{
-        const struct board_header *header = connection->board;
-        uint32_t n_blocks = header->n_blocks;
-
-        return n_blocks && n_blocks < connection->n_slots ? n_blocks : connection->n_slots;
 }
 
 struct connection *connection_unref(struct connection *connection)

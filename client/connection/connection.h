@@ -20,7 +20,7 @@ struct connection {
         uint64_t features; /* PROTO_FEATURE_*, in force */
         void *board;
         size_t n_board_bytes;
-        uint32_t n_slots;      /* lease words on the board */
+        uint32_t n_slots;      /* lease words on the board: so many leases the client may have */
         struct pool_row *rows; /* row i has id i */
         uint32_t n_rows;
 };
@@ -30,9 +30,6 @@ int connection_new(const char *socket_path, const struct link_hello *hello, uint
                    struct connection **ret_connection);
 
 struct connection *connection_ref(struct connection *connection);
-
-/* How many leases the client may have there. */
-uint32_t connection_leases_max(const struct connection *connection);
 
 /* NULL is legal; returns NULL. */
 struct connection *connection_unref(struct connection *connection);

@@ -475,6 +475,16 @@ void link_refusal(struct link *link, char text[static LINK_REFUSAL_MAX])
         refusal_frame_text(&refusal, text);
 }
 
+bool link_is_dead(struct link *link)
+{
+        bool is_dead;
+
+        pthread_mutex_lock(&link->lock);
+        is_dead = link->dead;
+        pthread_mutex_unlock(&link->lock);
+        return is_dead;
+}
+
 bool link_is_silent(struct link *link)
 {
         bool is_silent;

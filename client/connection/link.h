@@ -27,6 +27,7 @@ struct link_hello {
         uint64_t incarnation;  /* of the daemon that the client was connected to before; 0: none */
         uint64_t n_held_bytes; /* of that daemon's blocks that are still mapped */
         uint32_t answer_ms;    /* 0: LINK_ANSWER_MS */
+        bool seals_board; /* the caller maps its board, and seals it before it asks for memory */
 };
 #define LINK_ANSWER_MS 10000
 
@@ -41,6 +42,9 @@ int link_socket(const struct link *link);
 
 /* Is the daemon gone? True even if no call has noticed yet. */
 bool link_is_over(const struct link *link);
+
+/* Has a thread noticed that the link is over? What had come until then was read. */
+bool link_is_dead(struct link *link);
 
 /* Did the link end because the daemon did not answer? The next connection may well be as silent. */
 bool link_is_silent(struct link *link);

@@ -70,6 +70,8 @@ static int say_hello(struct link *link, const struct link_hello *said,
         hello.hello.magic = PROTO_MAGIC;
         hello.hello.version = PROTO_VERSION;
         hello.hello.features = PROTO_FEATURES;
+        if (!said->seals_board)
+                hello.hello.features &= ~PROTO_FEATURE_BOARD;
         hello.hello.incarnation = said->incarnation;
         hello.hello.n_held_bytes = said->n_held_bytes;
         proto_put_text(hello.hello.program, sizeof(hello.hello.program), said->program);

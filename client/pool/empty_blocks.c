@@ -36,13 +36,19 @@ bool empty_blocks_take_one(struct pool *pool, uint64_t start, uint64_t end,
         return take(pool, heap_set_take_idle(&pool->heap_set, start, end), list);
 }
 
-/* May blocks be returned unasked? Not if that would wait for kernels. */
-static bool returns_by_itself(const struct pool *pool)
+/* Does the return of a block wait for no kernels? */
+static bool returns_at_once(const struct pool *pool)
 {
-        if (heap_set_is_bounded(&pool->heap_set) || !pool->memory.cuda)
+        if (!pool->memory.cuda)
                 return true;
         return pool->memory.kind == GPUMEM_DEVICE ? !pool->memory.is_ipc
                                                   : pool->memory.pinned == MEMORY_VMM;
+}
+
+/* May blocks be returned unasked? */
+static bool returns_by_itself(const struct pool *pool)
+{
+        return heap_set_is_bounded(&pool->heap_set) || returns_at_once(pool);
 }
 
 void empty_blocks_make_room(struct pool *pool, uint64_t n_more_bytes, uint64_t start, uint64_t end,
@@ -52,6 +58,14 @@ void empty_blocks_make_room(struct pool *pool, uint64_t n_more_bytes, uint64_t s
                heap_set_excess(&pool->heap_set, n_more_bytes, pool_now_us(pool)) &&
                empty_blocks_take_one(pool, start, end, list))
                 ;
+}
+
+void empty_blocks_take_excess(struct pool *pool, struct leased_list *list)
+{
+        if (!returns_at_once(pool))
+                return;
+        empty_blocks_make_room(pool, 0, 0, 0, list);
+        empty_blocks_set_floors(pool);
 }
 
 void empty_blocks_take_all(struct pool *pool, struct leased_list *list)
@@ -205,10 +219,10 @@ void empty_blocks_set_floors(struct pool *pool)
         }
 }
 
-/* A heap without an empty block gives none back: what is held above the budget is held by others. The caller has the
- * lock. */
+/* A heap without an empty block gives none back: what is held above the budget is held by others. What a look leaves
+ * that must not wait, a later one returns. The caller has the lock. */
 static void look(struct stream_heap *heap, uint64_t generation, void *const *own_stream,
-                 struct leased_list *list)
+                 enum look_patience patience, struct leased_list *list)
 {
         struct pool *pool = heap->pool;
         uint64_t n_excess = heap_set_excess(&pool->heap_set, 0, pool_now_us(pool));
@@ -217,21 +231,22 @@ static void look(struct stream_heap *heap, uint64_t generation, void *const *own
         if (!empty_blocks_is_still(heap, generation))
                 return;
         may_give = n_excess && heap_set_is_empty_in(&heap->in_set);
-        if (may_give && heap_set_exceeds_cache(&pool->heap_set))
+        if (may_give && patience == LOOK_MAY_WAIT && heap_set_exceeds_cache(&pool->heap_set))
                 wait_for_stream(heap, generation, own_stream);
         if (!empty_blocks_is_still(heap, generation))
                 return;
         if (own_stream && empty_blocks_is_fenced(heap) && (may_give || is_asked(heap)))
                 fences_record(&heap->fences, heap_in(heap), pool->streams, &heap->key, *own_stream);
         empty_blocks_poll(pool);
-        if (n_excess)
+        if (n_excess && (patience == LOOK_MAY_WAIT || returns_at_once(pool)))
                 empty_blocks_make_room(pool, 0, 0, 0, list);
         n_excess = heap_set_excess(&pool->heap_set, 0, pool_now_us(pool));
         look_again_later(heap, may_give ? n_excess : 0);
         empty_blocks_set_floors(pool);
 }
 
-void empty_blocks_look(struct stream_heap *heap, uint64_t generation, void *const *own_stream)
+void empty_blocks_look(struct stream_heap *heap, uint64_t generation, void *const *own_stream,
+                       enum look_patience patience)
 {
         struct leased_list list = LIST_HEAD_INITIALIZER(list);
         struct pool *pool = heap->pool;
@@ -243,7 +258,7 @@ void empty_blocks_look(struct stream_heap *heap, uint64_t generation, void *cons
                 pthread_mutex_lock(&pool->lock);
         else if (pthread_mutex_trylock(&pool->lock))
                 return;
-        look(heap, generation, own_stream, &list);
+        look(heap, generation, own_stream, patience, &list);
         pthread_mutex_unlock(&pool->lock);
         leased_free_all(pool, &list);
 }

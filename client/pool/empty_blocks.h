@@ -9,8 +9,11 @@
 #include "client/blocks/retained.h"
 
 /* Returns idle blocks above the budget. `heap` was freed to just now, when it had this generation. `own_stream` is
- * its stream, which is alive; NULL: the caller does not have it. */
-void empty_blocks_look(struct stream_heap *heap, uint64_t generation, void *const *own_stream);
+ * its stream, which is alive; NULL: the caller does not have it. Where a cache size is exceeded, a look waits for the
+ * stream, unless it never waits for work: a kernel that does not end must not hold up the service thread. */
+enum look_patience { LOOK_MAY_WAIT, LOOK_NEVER_WAITS };
+void empty_blocks_look(struct stream_heap *heap, uint64_t generation, void *const *own_stream,
+                       enum look_patience patience);
 
 /* With a cache size: finds out down to which floor each heap may free without a look (scan_trigger.h), again after each
  * look, and where more is leased or less pledged. The caller has the lock. */
@@ -34,6 +37,9 @@ bool empty_blocks_is_still(struct stream_heap *heap, uint64_t generation);
  * and frees them with leased_free_all after it has released it. */
 void empty_blocks_make_room(struct pool *pool, uint64_t n_more_bytes, uint64_t start, uint64_t end,
                             struct leased_list *list);
+
+/* Takes the idle blocks above the budget, if their return waits for no kernels. The caller has the lock. */
+void empty_blocks_take_excess(struct pool *pool, struct leased_list *list);
 
 /* Asks how far all streams of the pool have come. The caller has the lock. */
 void empty_blocks_poll(struct pool *pool);

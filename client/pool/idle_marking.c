@@ -46,14 +46,20 @@ static void begin_triggers(struct pool *pool)
         }
 }
 
+/* What was others' already is unmapped: no look is due that would do it later. */
 void idle_marking_resize(struct pool *pool, uint64_t n_cache_bytes)
 {
+        struct leased_list list = LIST_HEAD_INITIALIZER(list);
+
         pthread_mutex_lock(&pool->lock);
         pool->heap_set.budget.n_empty_max = n_cache_bytes;
         begin_triggers(pool);
-        if (n_cache_bytes != UINT64_MAX)
+        if (n_cache_bytes != UINT64_MAX) {
                 recall_idle(pool);
+                retained_take_revoked(pool, RETAINED_DROP_FREELY, &list);
+        }
         pthread_mutex_unlock(&pool->lock);
+        leased_free_all(pool, &list);
 }
 
 static bool begin_record(struct stream_heap *heap)
@@ -71,7 +77,7 @@ static bool record(struct stream_heap *heap, uint64_t generation, void *const *o
 {
         struct pool *pool = heap->pool;
 
-        if (!empty_blocks_is_still(heap, generation))
+        if (!idle_marking_is_on(pool) || !empty_blocks_is_still(heap, generation))
                 return false;
         heap_set_see(&pool->heap_set, pool_now_us(pool));
         if (!begin_record(heap))
@@ -326,17 +332,29 @@ static int look(struct pool *pool, enum idle_marking_urgency urgency, struct lea
         return more ? SERVICE_THREAD_SOON_MS : ms_until_next(pool);
 }
 
+/* With a cache size a graph's memory is empty, and its heap may end, without a free that looks. The next look ends the
+ * heaps that have no block now. The caller has the lock. */
+static int look_bounded(struct pool *pool, struct leased_list *list)
+{
+        int again_ms;
+
+        empty_blocks_take_excess(pool, list);
+        again_ms = LIST_EMPTY(list) ? -1 : SERVICE_THREAD_SOON_MS;
+        retained_take_revoked(pool, RETAINED_DROP_FREELY, list);
+        return again_ms;
+}
+
+/* The cache size may have changed since the caller asked whether there is one. */
 int idle_marking_look(struct pool *pool, enum idle_marking_urgency urgency)
 {
         struct leased_list list = LIST_HEAD_INITIALIZER(list);
-        int again_ms;
+        int again_ms = SERVICE_THREAD_SOON_MS;
 
         pthread_mutex_lock(&pool->lock);
-        if (!is_time(pool, urgency)) {
-                pthread_mutex_unlock(&pool->lock);
-                return SERVICE_THREAD_SOON_MS;
-        }
-        again_ms = look(pool, urgency, &list);
+        if (!idle_marking_is_on(pool))
+                again_ms = look_bounded(pool, &list);
+        else if (is_time(pool, urgency))
+                again_ms = look(pool, urgency, &list);
         pthread_mutex_unlock(&pool->lock);
         leased_free_all(pool, &list);
         return again_ms;

@@ -5,8 +5,8 @@
  *
  * A free that passes a threshold records how far its stream has come, and wakes the service thread. The thread looks
  * every few milliseconds until nothing is left to become idle. A block goes to the idle list at the second look that
- * finds it idle. So blocks that a loop empties and fills again stay in their heap. Not for pools with a cache size of
- * their own: their empty blocks are returned instead. Any thread, without locks. */
+ * finds it idle. So blocks that a loop empties and fills again stay in their heap. Not for pools with a cache size:
+ * their empty blocks are returned instead, by frees as a rule. Any thread, without locks. */
 #pragma once
 
 #include <stdatomic.h>
@@ -37,8 +37,9 @@ static inline bool idle_marking_owes(const struct pool *pool)
  * call does it where another thread has the lock. */
 COLD void idle_marking_catch_up(struct pool *pool, bool waits);
 
-/* Looks at the pool. Puts blocks on the idle list that have been idle since the last look, or all idle blocks. Unmaps
+/* Looks at the pool; waits for no work. Puts blocks on the idle list that have been idle since the last look, or all idle blocks. Unmaps
  * revoked blocks that are not retained. Returns in how many ms to look again, as service_thread.h defines it.
- * IDLE_MARKING_WHEN_DUE is for threads that free while there is no service thread: they look only if it is time. */
+ * IDLE_MARKING_WHEN_DUE is for threads that free while there is no service thread: they look only if it is time. With a
+ * cache size no block is put there; what exceeds the size is returned, as it is where graphs have left memory. */
 enum idle_marking_urgency { IDLE_MARKING_IN_TIME, IDLE_MARKING_URGENT, IDLE_MARKING_WHEN_DUE };
 int idle_marking_look(struct pool *pool, enum idle_marking_urgency urgency);

@@ -7,6 +7,7 @@
 #include "client/blocks/binding.h"
 #include "client/blocks/client_limit.h"
 #include "client/blocks/lease.h"
+#include "client/pool/idle_marking.h"
 #include "client/pool/pool.h"
 #include "driver/device.h"
 
@@ -60,7 +61,7 @@ static void attach(struct pool *pool, const struct connection *connection, uint3
         pool->binding.connection = connection->serial;
         pool->binding.is_missing = false;
         pool_move_board(pool, board_pool(connection->board, id));
-        heap_set_bound(&pool->heap_set, connection_leases_max(connection));
+        heap_set_bound(&pool->heap_set, connection->n_slots);
         pthread_mutex_unlock(&pool->lock);
 }
 
@@ -100,21 +101,35 @@ static uint64_t limit_of(const struct pool_set *set, const struct pool_row *row)
         return n_bytes < set->n_limit_bytes ? n_bytes : set->n_limit_bytes;
 }
 
+/* A thread that sets another size resizes the pools that it sees: this one, or it is seen here. */
+static void follow_cache_size(struct pool *pool, const _Atomic uint64_t *n_cache_bytes,
+                              uint64_t n_bytes)
+{
+        uint64_t n_now;
+
+        while ((n_now = atomic_load(n_cache_bytes)) != n_bytes) {
+                idle_marking_resize(pool, n_now);
+                n_bytes = n_now;
+        }
+}
+
 /* Adds a pool. Other threads see it only when it is complete. */
 static int add(const struct pool_set *set, const struct connection *connection, uint32_t id)
 {
         const struct pool_row *row = &connection->rows[id];
+        uint64_t n_cache_bytes = atomic_load(set->n_cache_bytes);
         struct memory memory = memory_of(set->cuda, row);
         uint32_t n_pools = *set->n_pools;
 
         if (n_pools == PROTO_POOLS_MAX)
                 return -E2BIG;
         pool_init(&set->pools[n_pools], row, &memory, set->reconnector, set->service, set->streams,
-                  set->n_cache_bytes);
+                  n_cache_bytes);
         if (row->kind == GPUMEM_DEVICE)
                 client_limit_set(&set->pools[n_pools], limit_of(set, row));
         attach(&set->pools[n_pools], connection, id);
         *set->n_pools = n_pools + 1;
+        follow_cache_size(&set->pools[n_pools], set->n_cache_bytes, n_cache_bytes);
         return 0;
 }
 

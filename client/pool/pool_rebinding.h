@@ -22,7 +22,8 @@ struct pool_set {
         struct streams *streams;
         double fraction;        /* of each device's memory: the client's initial own limit */
         uint64_t n_limit_bytes; /* the same in bytes, if that is less */
-        uint64_t n_cache_bytes; /* of empty blocks, a pool, at most */
+        const _Atomic uint64_t
+                *n_cache_bytes; /* of empty blocks, a pool, at most; may change at any time */
 };
 
 /* Leases of the last connection no longer count as leases. Returns the bytes that are still mapped. */

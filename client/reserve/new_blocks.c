@@ -17,7 +17,7 @@
 #define BLOCK_MOST GIB
 
 /* The blocks of a large request are this part of the peak at least. */
-#define LARGE_PEAK_PART 64
+#define LARGE_PEAK_PART 128
 
 /* For memory in runs of one block each. */
 #define SPLIT_GROWTH 8

@@ -10,7 +10,8 @@
  *   - in blocks of about 1/1024 of the pool's peak (see budget.h) or 1/8 of the request, rounded up to one of two
  *     sizes a doubling. So a request costs some eight leases at most, and a stray allocation holds little memory.
  *     Blocks are not smaller than 4 MiB if that much is missing, up to 64 MiB while nothing is held yet, and not
- *     larger than 1 GiB. For a large request they are 1/64 of the peak at least, which is mostly all of it;
+ *     larger than 1 GiB. For a large request they are 1/128 of the peak at least. Larger ones
+ *     become empty too rarely to move;
  *   - with a little more than is missing, 1/128 of the peak, if the budget has room for it, so that a heap that grows by
  *     small steps does not lease at each;
  *   - in the arena's part for requests of that size, so that small allocations do not stand in large blocks.

@@ -146,18 +146,23 @@ bool last_error_is_refusal(int code)
         }
 }
 
+static void keep(struct kept *kept, int code, const struct gpumem_request *request)
+{
+        kept->code = code;
+        kept->kind = request->kind;
+        kept->place = request->place;
+        kept->n_bytes = request->n_bytes;
+        if (code && last.set_code == code)
+                kept->reason = last.set;
+        else
+                kept->reason.kind = REASON_OF_CODE;
+        last.set_code = 0;
+}
+
 void last_error_keep(uint64_t client, int code, const struct gpumem_request *request)
 {
         last.client = client;
-        last.refusal.code = code;
-        last.refusal.kind = request->kind;
-        last.refusal.place = request->place;
-        last.refusal.n_bytes = request->n_bytes;
-        if (code && last.set_code == code)
-                last.refusal.reason = last.set;
-        else
-                last.refusal.reason.kind = REASON_OF_CODE;
-        last.set_code = 0;
+        keep(&last.refusal, code, request);
 }
 
 void last_error_keep_of_attach(uint64_t client, int code)
@@ -169,8 +174,9 @@ void last_error_keep_of_attach(uint64_t client, int code)
 
 void last_error_keep_of_connect(int code)
 {
-        last_error_keep_of_attach(LAST_ERROR_NO_CLIENT, code);
-        last.of_connect = last.refusal;
+        const struct gpumem_request none = {.kind = 0};
+
+        keep(&last.of_connect, code, &none);
 }
 
 const char *last_error_text(void)
@@ -193,12 +199,9 @@ static int give(const struct kept *kept, struct gpumem_refusal *ret_refusal)
 
 int last_error_get(uint64_t client, struct gpumem_refusal *ret_refusal)
 {
+        if (client == LAST_ERROR_NO_CLIENT)
+                return give(&last.of_connect, ret_refusal);
         return last.client == client ? give(&last.refusal, ret_refusal) : GPUMEM_E_NO_REFUSAL;
-}
-
-int last_error_get_of_connect(struct gpumem_refusal *ret_refusal)
-{
-        return give(&last.of_connect, ret_refusal);
 }
 
 const char *gpumem_strerror(int result)

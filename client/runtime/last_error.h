@@ -53,15 +53,13 @@ void last_error_keep(uint64_t client, int code, const struct gpumem_request *req
 /* The same for gpumem_share, gpumem_attach and gpumem_export_dmabuf, whose callers do not choose kind, place and size. */
 void last_error_keep_of_attach(uint64_t client, int code);
 
-/* The same for gpumem_connect, under LAST_ERROR_NO_CLIENT since there is no client. It is also kept on its own. */
+/* The same for gpumem_connect, under LAST_ERROR_NO_CLIENT since there is no client. It is kept on its own: neither it nor
+ * the refusal of a client replaces the other. */
 #define LAST_ERROR_NO_CLIENT UINT64_C(0)
 void last_error_keep_of_connect(int code);
 
 /* The text of the error that was kept last, valid for as long. */
 const char *last_error_text(void);
 
-/* GPUMEM_E_NO_REFUSAL: none was kept. The caller sets ret_refusal's struct_size. */
+/* GPUMEM_E_NO_REFUSAL: none was kept, or one of another client replaced it. The caller sets ret_refusal's struct_size. */
 int last_error_get(uint64_t client, struct gpumem_refusal *ret_refusal);
-
-/* The last error of gpumem_connect, even if other errors came after it. */
-int last_error_get_of_connect(struct gpumem_refusal *ret_refusal);

@@ -22,7 +22,8 @@ struct service_thread_owner {
         /* Looks once. Returns in how many ms to look again, at the latest: SERVICE_THREAD_SOON_MS while something is
          * about to happen that causes no wake-up, -1 if nothing is. */
         int (*look)(void *owner);
-        /* The socket to wait for, or -1. ret_held is a reference, which leave() gives back. */
+        /* The socket to wait for, or -1: there is none, or its connection is over, so that it would be readable for ever.
+         * ret_held is a reference, which leave() gives back. */
         int (*listen)(void *owner, void **ret_held);
         void (*leave)(void *held);
         /* The socket is readable. False: another thread reads it, or the connection is over. */

@@ -27,8 +27,21 @@ static const char help[] =
         "  --json     for programs: freed_bytes, freed_blocks, lingering_bytes, stays\n"
         "  --socket, --wait, --timeout  as in gpumemctl --help\n";
 
+/* That of this program. Its pid is another one in a PID namespace of its own: then all rows of its user count. */
+static struct stay_tenant find_own_tenant(const struct node_state *node)
+{
+        const struct client_row *clients = (const void *)node->clients.rows;
+
+        for (uint32_t i = 0; i < node->clients.n_rows; i++) {
+                if (clients[i].pid == (uint32_t)getpid() && clients[i].uid == geteuid() &&
+                    clients[i].state == LISTED_READY)
+                        return (struct stay_tenant){clients[i].uid, clients[i].container};
+        }
+        return (struct stay_tenant){geteuid(), NULL};
+}
+
 /* Of the pools that are meant: mapped in processes still, or registered there. */
-static uint64_t lingering(const struct pool_stats *pool_stats, uint32_t pool)
+static uint64_t lingering_of_all(const struct pool_stats *pool_stats, uint32_t pool)
 {
         uint64_t n_bytes = 0;
 
@@ -37,6 +50,28 @@ static uint64_t lingering(const struct pool_stats *pool_stats, uint32_t pool)
                         n_bytes += pool_stats->stats[i].lingering;
         }
         return n_bytes;
+}
+
+static int fetch_lingering(struct link *link, const struct stay_tenant *tenant, uint32_t pool,
+                           uint64_t *ret_bytes)
+{
+        CLEANUP(listed_deinit)
+        struct listed listed = {.n_rows = 0};
+        struct frame request = FRAME_NULL;
+        const struct tenant_row *rows;
+        uint64_t n_bytes = 0;
+        int r = listing_fetch(link, &listing_tenants, &request, &listed);
+
+        if (r)
+                return r;
+        rows = (const void *)listed.rows;
+        for (uint32_t i = 0; i < listed.n_rows; i++) {
+                if ((pool == PROTO_ALL_POOLS || rows[i].pool == pool) &&
+                    stay_tenant_is(tenant, rows[i].uid, rows[i].container))
+                        n_bytes += rows[i].lingering;
+        }
+        *ret_bytes = n_bytes;
+        return 0;
 }
 
 static void print_lines(const struct message_freed *freed, const struct stays *stays)
@@ -104,6 +139,22 @@ static int print_json(const struct message_freed *freed, const struct stays *sta
                           json_figure(n_lingering_bytes), "stays", stays_to_json(stays)));
 }
 
+static void find_stays(const struct node_state *node, const struct stay_tenant *tenant,
+                       uint32_t pool, struct stays *ret_stays)
+{
+        const struct client_row *clients = (const void *)node->clients.rows;
+        uint32_t n = node->clients.n_rows;
+
+        stays_find((const void *)node->blocks.rows, node->blocks.n_rows, clients, n, tenant,
+                   ret_stays);
+        /* A client is not asked by pool what it declares, nor what is in allocations. */
+        if (pool == PROTO_ALL_POOLS) {
+                stays_find_declared(ret_stays, clients, n, tenant);
+                stays_find_allocated(ret_stays, clients, n);
+        }
+        stays_find_stopped(ret_stays, process_is_stopped);
+}
+
 static int run(struct link *link, const struct arguments *arguments)
 {
         CLEANUP(fdset_deinit)
@@ -112,8 +163,10 @@ static int run(struct link *link, const struct arguments *arguments)
         struct node_state node = NODE_STATE_NULL;
         CLEANUP(stays_deinit)
         struct stays stays = {.n = 0};
+        bool is_of_all = arguments->scope != PROTO_SCOPE_TENANT;
         struct frame request = FRAME_NULL, reply;
-        uint32_t uid = arguments->scope == PROTO_SCOPE_TENANT ? geteuid() : LISTING_NOBODY;
+        struct stay_tenant own;
+        uint64_t n_lingering_bytes;
         int r;
 
         request.free_all_blocks.scope = arguments->scope;
@@ -121,25 +174,20 @@ static int run(struct link *link, const struct arguments *arguments)
         r = link_call(link, &request, MESSAGE_FREE_ALL_BLOCKS, MESSAGE_FREED, &reply, &fds);
         if (!r)
                 r = node_state_fetch(link, arguments->pool, &node);
+        own = find_own_tenant(&node);
+        n_lingering_bytes = lingering_of_all(&node.pool_stats, arguments->pool);
+        if (!r && !is_of_all)
+                r = fetch_lingering(link, &own, arguments->pool, &n_lingering_bytes);
         if (r)
                 return report_refusal_of(link, "free-all", r, arguments);
-        stays_find((const void *)node.blocks.rows, node.blocks.n_rows,
-                   (const void *)node.clients.rows, node.clients.n_rows, uid, &stays);
-        /* A client is not asked by pool what it declares, nor what is in allocations. */
-        if (arguments->pool == PROTO_ALL_POOLS)
-                stays_find_declared(&stays, (const void *)node.clients.rows, node.clients.n_rows,
-                                    uid);
+        find_stays(&node, is_of_all ? NULL : &own, arguments->pool, &stays);
         if (stays.is_short_of_memory)
                 return report_failure("free-all", -ENOMEM);
-        if (arguments->pool == PROTO_ALL_POOLS)
-                stays_find_allocated(&stays, (const void *)node.clients.rows, node.clients.n_rows);
-        stays_find_stopped(&stays, process_is_stopped);
         if (arguments->output == OUTPUT_JSON)
-                return print_json(&reply.freed, &stays,
-                                  lingering(&node.pool_stats, arguments->pool));
+                return print_json(&reply.freed, &stays, n_lingering_bytes);
         print_lines(&reply.freed, &stays);
-        if (arguments->scope == PROTO_SCOPE_NODE)
-                print_hidden(&node, lingering(&node.pool_stats, arguments->pool));
+        if (is_of_all)
+                print_hidden(&node, n_lingering_bytes);
         return STATUS_OK;
 }
 

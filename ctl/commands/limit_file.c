@@ -228,6 +228,56 @@ int limit_file_change(struct json_t *root, const struct limit_change *change,
                        : 0;
 }
 
+/* Whether it has a size of that name. Others are the daemon's to refuse. */
+static bool find_size(const json_t *entry, const char *name, uint64_t *ret_bytes)
+{
+        const json_t *value = json_object_get(entry, name);
+
+        if (json_is_string(value))
+                return size_parse(json_string_value(value), ret_bytes) == 0;
+        if (!json_is_integer(value) || json_integer_value(value) < 0)
+                return false;
+        *ret_bytes = (uint64_t)json_integer_value(value);
+        return true;
+}
+
+/* As gpumemd checks the entry. */
+static int check_pool(const json_t *entry, size_t place, char reason[static LIMIT_FILE_REASON_MAX])
+{
+        static const struct {
+                const char *name, *advice;
+        } sizes[] = {
+                {"min_bytes", "change both, with two --set"},
+                {"warm_bytes", "change that in the file first"},
+        };
+        char size_text[SIZE_TEXT_MAX], max_text[SIZE_TEXT_MAX];
+        uint64_t n_bytes, n_max_bytes;
+
+        if (!find_size(entry, "max_bytes", &n_max_bytes))
+                return 0;
+        for (unsigned i = 0; i < ARRAY_SIZE(sizes); i++) {
+                if (!find_size(entry, sizes[i].name, &n_bytes) || n_bytes <= n_max_bytes)
+                        continue;
+                (void)snprintf(reason, LIMIT_FILE_REASON_MAX,
+                               "pools[%zu] would have %s of %s, above its max_bytes of %s, and "
+                               "gpumemd would not start; %s",
+                               place, sizes[i].name, size_format(n_bytes, size_text),
+                               size_format(n_max_bytes, max_text), sizes[i].advice);
+                return -EINVAL;
+        }
+        return 0;
+}
+
+int limit_file_check(const struct json_t *root, char reason[static LIMIT_FILE_REASON_MAX])
+{
+        const json_t *list = json_object_get(root, "pools");
+        int r = 0;
+
+        for (size_t i = 0; i < json_array_size(list) && !r; i++)
+                r = check_pool(json_array_get(list, i), i, reason);
+        return r;
+}
+
 int limit_file_write(const char *path, const struct json_t *root)
 {
         CLEANUP(freep)

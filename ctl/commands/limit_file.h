@@ -23,5 +23,9 @@ int limit_file_read(const char *path, char reason[static LIMIT_FILE_REASON_MAX],
 int limit_file_change(struct json_t *root, const struct limit_change *change,
                       const struct pool_stats *pools);
 
+/* Whether each pool's entry has a max_bytes that gpumemd takes beside its other sizes. -EINVAL: one has not, and `reason`
+ * says which, and what helps. */
+int limit_file_check(const struct json_t *root, char reason[static LIMIT_FILE_REASON_MAX]);
+
 /* Replaces the file, whose owner and mode stay. */
 int limit_file_write(const char *path, const struct json_t *root);

@@ -319,6 +319,21 @@ static int find_file(struct link *link, const struct limit_changes *changes,
         return STATUS_OK;
 }
 
+static int change_file(json_t *root, const struct limit_changes *changes,
+                       const struct pool_stats *pools, char reason[static LIMIT_FILE_REASON_MAX])
+{
+        int r = 0;
+
+        for (unsigned i = 0; i < changes->n && !r; i++)
+                r = limit_file_change(root, &changes->changes[i], pools);
+        if (!r)
+                return limit_file_check(root, reason);
+        (void)snprintf(reason, LIMIT_FILE_REASON_MAX, "%s; see gpumemd --check-config",
+                       r == -ENOMEM ? "out of memory"
+                                    : "a value of \"limits\" or \"pools\" is wrong");
+        return r;
+}
+
 /* The file as it will be. It is made before the daemon is asked: if it cannot be, nothing is changed. */
 static int prepare_file(struct link *link, const struct limit_changes *changes, const char *path,
                         json_t **ret_root)
@@ -334,16 +349,11 @@ static int prepare_file(struct link *link, const struct limit_changes *changes, 
                 (void)fprintf(stderr, "gpumemctl: limits: nothing was changed: %s\n", reason);
                 return STATUS_FAILURE;
         }
-        for (unsigned i = 0; i < changes->n && !r; i++)
-                r = limit_file_change(*ret_root, &changes->changes[i], &pools);
+        r = change_file(*ret_root, changes, &pools, reason);
         /* The daemon says it better. */
         if (!r || r == -ENODEV)
                 return STATUS_OK;
-        (void)fprintf(
-                stderr,
-                "gpumemctl: limits: nothing was changed: %s: %s; see gpumemd --check-config\n",
-                path,
-                r == -ENOMEM ? "out of memory" : "a value of \"limits\" or \"pools\" is wrong");
+        (void)fprintf(stderr, "gpumemctl: limits: nothing was changed: %s: %s\n", path, reason);
         return STATUS_FAILURE;
 }
 

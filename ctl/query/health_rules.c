@@ -148,7 +148,7 @@ static void judge_pools_blocks(const struct block_row *blocks, uint32_t n_blocks
                 if (block->pool != blocks[first].pool || block->state != LISTED_LINGERING ||
                     block->state_age < lingering_ms || block->state_age == LISTING_UNTOLD)
                         continue;
-                add_lingering(block->pid ? &mapped : &stuck, block);
+                add_lingering(block->lease ? &mapped : &stuck, block);
         }
         judge_lingering(&mapped, &stuck, blocks[first].pool, findings);
 }

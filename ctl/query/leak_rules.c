@@ -139,7 +139,7 @@ static enum leak_kind kind_of(const struct block_row *block, const struct client
 {
         if (block->state == LISTED_LINGERING && is_gone(client))
                 return LEAK_N_KINDS;
-        if (block->state == LISTED_LINGERING && !block->pid)
+        if (block->state == LISTED_LINGERING && !block->lease)
                 return LEAK_UNCHARGED;
         if (block->state == LISTED_LINGERING)
                 return block->kind == GPUMEM_PINNED ? LEAK_REGISTERED : LEAK_LINGERING;

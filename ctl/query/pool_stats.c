@@ -131,13 +131,16 @@ static int fetch_loop_json(struct link *link, json_t **ret_loop)
         return 0;
 }
 
-static bool is_asked_for(const struct arguments *arguments, const struct pool_row *pool)
+static bool is_shown(const struct arguments *arguments, const struct pool_table *shown,
+                     const struct pool_row *pool)
 {
-        return arguments->pool == PROTO_ALL_POOLS || pool->id == arguments->pool;
+        return (arguments->pool == PROTO_ALL_POOLS || pool->id == arguments->pool) &&
+               (shown->of == POOL_TABLE_OF_ALL || pool->kind == GPUMEM_DEVICE);
 }
 
 static int print_stats_json(struct link *link, const struct arguments *arguments, const char *name,
-                            const struct pool_stats *pool_stats, bool is_ending)
+                            const struct pool_stats *pool_stats, const struct pool_table *shown,
+                            bool is_ending)
 {
         json_t *pools, *loop;
         int r = fetch_loop_json(link, &loop);
@@ -146,7 +149,7 @@ static int print_stats_json(struct link *link, const struct arguments *arguments
                 return report_refusal(link, name, r);
         pools = json_array();
         for (uint32_t i = 0; i < pool_stats->n; i++) {
-                if (is_asked_for(arguments, &pool_stats->pools[i]))
+                if (is_shown(arguments, shown, &pool_stats->pools[i]))
                         (void)json_array_append_new(
                                 pools,
                                 pool_stats_to_json(&pool_stats->pools[i], &pool_stats->stats[i]));
@@ -165,9 +168,7 @@ static int print_table(const struct arguments *arguments, const struct pool_stat
         for (uint32_t i = 0; i < pool_stats->n; i++) {
                 struct table_row *row;
 
-                if (!is_asked_for(arguments, &pool_stats->pools[i]) ||
-                    (shown->of == POOL_TABLE_OF_DEVICES &&
-                     pool_stats->pools[i].kind != GPUMEM_DEVICE))
+                if (!is_shown(arguments, shown, &pool_stats->pools[i]))
                         continue;
                 row = table_add_row(&table);
                 if (!row)
@@ -183,6 +184,7 @@ int pool_stats_show(struct link *link, const struct arguments *arguments, const 
 {
         CLEANUP(pool_stats_deinit)
         struct pool_stats pool_stats = {.n = 0};
+        const struct pool_table *shown = arguments->output == OUTPUT_WIDE ? wide : narrow;
         bool is_ending = false;
         int r, status;
 
@@ -194,9 +196,8 @@ int pool_stats_show(struct link *link, const struct arguments *arguments, const 
         if (r)
                 return report_refusal(link, name, r);
         if (arguments->output == OUTPUT_JSON)
-                return print_stats_json(link, arguments, name, &pool_stats, is_ending);
-        status = print_table(arguments, &pool_stats, name,
-                             arguments->output == OUTPUT_WIDE ? wide : narrow);
+                return print_stats_json(link, arguments, name, &pool_stats, shown, is_ending);
+        status = print_table(arguments, &pool_stats, name, shown);
         if (is_ending)
                 (void)puts(EVENT_ROWS_END);
         return status;

@@ -42,7 +42,7 @@ struct pool_table {
                          const struct stats_row *stats);
 };
 
-/* Fetches them and prints them: with --json all of them, and those of the loop, else the table, wide or narrow; and that the daemon is ending,
+/* Fetches them and prints them: with --json all figures, and those of the loop, else the table, wide or narrow; and that the daemon is ending,
  * if it is. Returns the exit status. */
 int pool_stats_show(struct link *link, const struct arguments *arguments, const char *name,
                     const struct pool_table *narrow, const struct pool_table *wide);

@@ -43,6 +43,18 @@ static const struct {
         [STAY_HELD] = {"holds", "in its leases", "in its leases"},
 };
 
+/* Its pid is 0 in a PID namespace beside gpumemd's. */
+static void holder_text(const struct stay *stay, char text[static STAY_TEXT_MAX / 2])
+{
+        if (stay->pid)
+                (void)snprintf(text, STAY_TEXT_MAX / 2, "%s (process %" PRIu32 ", uid %" PRIu32 ")",
+                               *stay->program ? stay->program : "?", stay->pid, stay->uid);
+        else
+                (void)snprintf(text, STAY_TEXT_MAX / 2,
+                               "a process whose pid gpumemd does not see (uid %" PRIu32 ")",
+                               stay->uid);
+}
+
 /* The rest is free in the process, or between allocations. */
 static void allocated_text(const struct stay *stay, char text[static STAY_TEXT_MAX / 2])
 {
@@ -59,9 +71,11 @@ static void allocated_text(const struct stay *stay, char text[static STAY_TEXT_M
 void stay_text(const struct stay *stay, char text[static STAY_TEXT_MAX])
 {
         char size[SIZE_TEXT_MAX], allocated[STAY_TEXT_MAX / 2], stopped[64] = "";
+        char holder[STAY_TEXT_MAX / 2];
         const char *after = words[stay->kind].after;
 
         (void)size_format(stay->n_bytes, size);
+        holder_text(stay, holder);
         allocated_text(stay, allocated);
         if (stay->is_stopped && words[stay->kind].if_stopped) {
                 after = words[stay->kind].if_stopped;
@@ -74,9 +88,7 @@ void stay_text(const struct stay *stay, char text[static STAY_TEXT_MAX])
                                "gpumemd's log",
                                size);
         else
-                (void)snprintf(text, STAY_TEXT_MAX,
-                               "%s (process %" PRIu32 ", uid %" PRIu32 ") %s %s %s%s%s",
-                               *stay->program ? stay->program : "?", stay->pid, stay->uid,
+                (void)snprintf(text, STAY_TEXT_MAX, "%s %s %s %s%s%s", holder,
                                words[stay->kind].before, size, after, allocated, stopped);
 }
 
@@ -121,7 +133,7 @@ static enum stay_kind kind_of(const struct block_row *block, const struct client
                 return STAY_IDLE;
         if (!is_taken)
                 return STAY_HELD;
-        if (!block->pid)
+        if (!block->lease)
                 return STAY_UNCHARGED;
         return block->kind == GPUMEM_PINNED ? STAY_REGISTERED : STAY_MAPPED;
 }
@@ -139,8 +151,14 @@ static int compare(const void *a, const void *b)
         return (one->kind > other->kind) - (one->kind < other->kind);
 }
 
+bool stay_tenant_is(const struct stay_tenant *tenant, uint32_t uid, const char *container)
+{
+        return tenant->uid == uid &&
+               (!tenant->container || !container || strcmp(tenant->container, container) == 0);
+}
+
 void stays_find(const struct block_row *blocks, uint32_t n_blocks, const struct client_row *clients,
-                uint32_t n_clients, uint32_t uid, struct stays *ret_stays)
+                uint32_t n_clients, const struct stay_tenant *tenant, struct stays *ret_stays)
 {
         *ret_stays = (struct stays){.n = 0};
         for (uint32_t i = 0; i < n_blocks; i++) {
@@ -151,7 +169,9 @@ void stays_find(const struct block_row *blocks, uint32_t n_blocks, const struct 
                                     .n_bytes = blocks[i].bytes,
                                     .n_allocated_bytes = LISTING_UNTOLD};
 
-                if (stay.kind == STAY_N_KINDS || (uid != LISTING_NOBODY && uid != blocks[i].uid))
+                if (stay.kind == STAY_N_KINDS ||
+                    (tenant &&
+                     !stay_tenant_is(tenant, blocks[i].uid, client ? client->container : NULL)))
                         continue;
                 if (client)
                         memcpy(stay.program, client->program, sizeof(stay.program));
@@ -162,7 +182,7 @@ void stays_find(const struct block_row *blocks, uint32_t n_blocks, const struct 
 }
 
 void stays_find_declared(struct stays *stays, const struct client_row *clients, uint32_t n_clients,
-                         uint32_t uid)
+                         const struct stay_tenant *tenant)
 {
         for (uint32_t i = 0; i < n_clients; i++) {
                 struct stay stay = {.kind = STAY_DECLARED,
@@ -173,7 +193,7 @@ void stays_find_declared(struct stays *stays, const struct client_row *clients, 
                                     .n_allocated_bytes = LISTING_UNTOLD};
 
                 if (!stay.n_bytes || clients[i].state == LISTED_OTHERS ||
-                    (uid != LISTING_NOBODY && uid != clients[i].uid))
+                    (tenant && !stay_tenant_is(tenant, clients[i].uid, clients[i].container)))
                         continue;
                 memcpy(stay.program, clients[i].program, sizeof(stay.program));
                 add(stays, &stay);

@@ -37,13 +37,22 @@ struct stays {
         bool is_short_of_memory; /* some are missing */
 };
 
-/* Whose rows count: a user's, or with LISTING_NOBODY all users'. Those that stand for other tenants are passed over. */
+/* A tenant, as the rows of clients name it. */
+struct stay_tenant {
+        uint32_t uid;
+        const char *container; /* "": in none; NULL: wherever it is */
+};
+
+bool stay_tenant_is(const struct stay_tenant *tenant, uint32_t uid, const char *container);
+
+/* Whose rows count: a tenant's, or with NULL all tenants'. Those that stand for other tenants are passed over. A block
+ * whose client has no row counts by its user alone. */
 void stays_find(const struct block_row *blocks, uint32_t n_blocks, const struct client_row *clients,
-                uint32_t n_clients, uint32_t uid, struct stays *ret_stays);
+                uint32_t n_clients, const struct stay_tenant *tenant, struct stays *ret_stays);
 
 /* Adds what clients declare, which is in no row of a block. Whose counts as above; of all pools. */
 void stays_find_declared(struct stays *stays, const struct client_row *clients, uint32_t n_clients,
-                         uint32_t uid);
+                         const struct stay_tenant *tenant);
 
 /* How much of what a process holds is in allocations, as its clients report; of blocks of all pools. */
 void stays_find_allocated(struct stays *stays, const struct client_row *clients,

@@ -73,15 +73,6 @@ bool config_read_uid(struct reader *reader, const char *path, const json_t *json
         return true;
 }
 
-static bool is_listed(const struct limits *table, uint32_t uid)
-{
-        for (size_t i = 0; i < table->n_uids; i++) {
-                if (table->uids[i].uid == uid)
-                        return true;
-        }
-        return false;
-}
-
 static void store(struct reader *reader, const char *path, uint32_t uid,
                   const struct limit_set *limits, struct limits *table)
 {
@@ -124,7 +115,7 @@ static void read_tenant(struct reader *reader, const char *up, const json_t *jso
                 reader_complain(reader, path, "missing (expected a uid or the name of a user)");
         else if (!config_read_uid(reader, path, user, &uid))
                 return;
-        else if (is_listed(table, uid))
+        else if (limits_find_uid(table, uid) < table->n_uids)
                 reader_complain(reader, path, "uid %u has limits in an earlier entry already", uid);
         else
                 store(reader, up, uid, &limits, table);

@@ -134,6 +134,10 @@ void policy_mark_unusable(struct policy *policy, struct block *block, uint64_t n
 int policy_share(struct policy *policy, struct client *client, uint64_t lease_id,
                  const struct policy_share *share);
 
+/* The pool of the block that the client may attach by this token; it changes nothing. GPUMEM_E_NO_TOKEN as below. */
+int policy_shared_pool(const struct policy *policy, const struct client *client,
+                       const struct policy_token *token, uint32_t *ret_pool);
+
 /* Leases a shared block to the client, at once and without an action. The first holder is charged; when its
  * lease ends the next one is, and when the last lease ends the block is released. GPUMEM_E_NO_TOKEN, also
  * for a token that is not for this client; GPUMEM_E_LIMIT if the client could not bear the charge for the

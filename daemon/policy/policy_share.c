@@ -41,6 +41,17 @@ int policy_share(struct policy *policy, struct client *client, uint64_t lease_id
         return r;
 }
 
+int policy_shared_pool(const struct policy *policy, const struct client *client,
+                       const struct policy_token *token, uint32_t *ret_pool)
+{
+        const struct share *share = share_find(policy, token);
+
+        if (!share || !share_is_for(share, client))
+                return GPUMEM_E_NO_TOKEN;
+        *ret_pool = share->block->pool->id;
+        return 0;
+}
+
 int policy_attach(struct policy *policy, struct client *client, const struct policy_token *token,
                   struct lease **ret_lease, uint64_t *ret_n_bytes)
 {

@@ -101,17 +101,18 @@ static void check_ipc(const struct server *server, const struct settings *settin
 
 int server_apply_settings(struct server *server, struct settings *settings)
 {
-        int r = 0;
+        int r;
 
         apply_settings_check_rules(server, settings);
         check_backings(server, settings);
         check_ipc(server, settings);
-        for (uint32_t i = 0; i < server->n_pools && !r; i++) {
+        for (uint32_t i = 0; i < server->n_pools; i++) {
                 uint64_t max_bytes = pool_settings_max(settings, &server->pools[i].row);
 
                 if (max_bytes != server->pools[i].row.n_max_bytes)
-                        r = pools_set_max(server, i, max_bytes);
+                        pools_set_max(server, i, max_bytes);
         }
+        r = pools_publish_changes(server);
         pools_set_mins(server, settings);
         prewarming_apply_settings(server, settings);
         aging_timer_apply(server);

@@ -14,9 +14,12 @@
 #include "daemon/server/core/fd_limits.h"
 #include "daemon/server/core/server_options.h"
 #include "daemon/server/core/wake.h"
+#include "daemon/server/session/audit_log.h"
 #include "daemon/server/session/authorization.h"
 #include "daemon/server/session/session.h"
 #include "daemon/server/transport/acceptor.h"
+#include "daemon/server/transport/lanes.h"
+#include "daemon/server/transport/slow_socket.h"
 #include "daemon/server/transport/socket_file.h"
 #include "daemon/server/transport/transport.h"
 #include "gpumem.h"
@@ -64,27 +67,67 @@ static void arrival_free(struct arrival *arrival)
         free(arrival);
 }
 
+static uint64_t owner_of(const struct arrival *arrival)
+{
+        const struct scheduler *scheduler = &arrival->listener->server->scheduler;
+
+        return arrival->account ? arrival->account->payer.owner : scheduler->admin.owner;
+}
+
+/* What is slow to close is closed by others. */
+static void close_accepted(struct server *server, uint64_t owner, struct accepted *take_accepted)
+{
+        slow_socket_close(server, owner, steal_fd(&take_accepted->peer.pidfd));
+        if (take_accepted->peer_fd != take_accepted->fd)
+                slow_socket_close_peers(server, owner, take_accepted->peer_fd);
+        if (take_accepted->fd >= 0)
+                slow_socket_close_peers(server, owner, take_accepted->fd);
+}
+
+/* If the user is slow, its lane serves the connection. Returns whether that can be done. Otherwise the peer is not told: to send
+ * takes the kernel long. */
+static bool goes_apart(struct server *server, struct account *account, uint64_t owner,
+                       struct accepted *accepted)
+{
+        if (slow_socket_to_lane(server, owner, accepted->peer_fd, &accepted->fd) == 0)
+                return true;
+        if (!accepted->fault)
+                audit_log_turned_away(server, account, &accepted->peer, TRANSPORT_UNSERVED);
+        slow_socket_close_peers(server, owner, accepted->fd);
+        accepted->fd = accepted->peer_fd = -1;
+        return false;
+}
+
 static void let_in(struct task *task)
 {
         struct arrival *arrival = CONTAINER_OF(task, struct arrival, task);
         struct server *server = arrival->listener->server;
         enum session_way way = arrival->way;
         struct accepted accepted = arrival->accepted;
+        uint64_t owner = owner_of(arrival), since_ns;
+        bool is_taken = goes_apart(server, arrival->account, owner, &accepted);
 
         arrival_free(arrival);
-        if (transport_has_gone(accepted.fd))
-                accepted_close(&accepted, server_fd_closer(server));
-        else
-                session_accept(server, &accepted, way);
+        since_ns = clock_now_ns();
+        is_taken = is_taken && !transport_has_gone(accepted.fd) &&
+                   session_accept(server, &accepted, way);
+        slow_socket_note(server, owner, since_ns);
+        if (!is_taken)
+                close_accepted(server, owner, &accepted);
 }
 
-static void close_away(struct server *server, struct accepted *take_accepted)
+static void turn_away(struct server *server, struct account *account, uint64_t owner,
+                      struct accepted *take_accepted)
 {
-        if (!transport_has_gone(take_accepted->fd))
+        bool is_there = goes_apart(server, account, owner, take_accepted);
+        uint64_t since_ns = clock_now_ns();
+
+        if (is_there && !transport_has_gone(take_accepted->fd))
                 transport_turn_away(
                         take_accepted->fd, GPUMEM_E_TOO_MANY,
                         "too many processes of this user connect at this moment; try again");
-        accepted_close(take_accepted, server_fd_closer(server));
+        slow_socket_note(server, owner, since_ns);
+        close_accepted(server, owner, take_accepted);
 }
 
 /* The user that connected pays for the step, too. */
@@ -93,11 +136,12 @@ static void send_away(struct task *task)
         struct arrival *arrival = CONTAINER_OF(task, struct arrival, task);
         struct server *server = arrival->listener->server;
         struct accepted accepted = arrival->accepted;
+        uint64_t owner = owner_of(arrival);
 
         if (arrival->account)
                 scheduler_charge_also(&server->scheduler, &arrival->account->payer);
+        turn_away(server, arrival->account, owner, &accepted);
         arrival_free(arrival);
-        close_away(server, &accepted);
 }
 
 static struct payer *payer_of(const struct listen_socket *socket)
@@ -158,7 +202,8 @@ static void arrive(struct listen_socket *socket, struct accepted *take_accepted)
         if (!r)
                 r = arrival_new(socket, account, take_accepted);
         if (r)
-                close_away(server, take_accepted);
+                turn_away(server, account, account ? account->payer.owner : take_accepted->uid,
+                          take_accepted);
         if (account)
                 payer_charge(&account->payer, clock_now_ns() - since_ns);
         (void)account_unref(account);
@@ -226,8 +271,10 @@ static int serve_socket(struct listen_socket *socket)
         if (r)
                 return r;
         socket->listener->n_open_handles++;
-        return acceptor_new(socket->fd, server_fd_closer(server), wake, &socket->accepted,
-                            &socket->acceptor);
+        /* An administrator waits for no user. */
+        return acceptor_new(socket->fd, server_fd_closer(server),
+                            socket->way == SESSION_AS_ADMIN ? NULL : server->lanes, wake,
+                            &socket->accepted, &socket->acceptor);
 }
 
 static int open_socket(struct listen_socket *socket, mode_t mode, gid_t group)
@@ -328,7 +375,7 @@ struct listener *listener_close(struct listener *listener)
         while (!LIST_EMPTY(&listener->arrivals)) {
                 struct arrival *arrival = LIST_FIRST(&listener->arrivals);
 
-                accepted_close(&arrival->accepted, server_fd_closer(listener->server));
+                close_accepted(listener->server, owner_of(arrival), &arrival->accepted);
                 arrival_free(arrival);
         }
         for (unsigned way = 0; way < SESSION_N_WAYS; way++) {
@@ -350,11 +397,15 @@ struct listener *listener_close(struct listener *listener)
 static int guard_loop(struct server *server, const struct server_options *options)
 {
         bool can_refuse = socket_file_refuses_fds();
+        int r;
 
         if (!can_refuse)
                 log_debug("this kernel (before 6.16) lets clients send file descriptors");
         server->may_get_fds = !can_refuse || (options->sockets && options->sockets->client >= 0);
-        return fd_closer_new(&server->closer);
+        r = fd_closer_new(&server->closer);
+        if (!r)
+                lanes_set_closer(server->lanes, server_fd_closer(server));
+        return r;
 }
 
 int listener_new(struct server *server, const struct server_options *options,

@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include "base/err.h"
-#include "base/memfd.h"
 #include "daemon/backing/worker/abandoned_threads.h"
 #include "daemon/backing/worker/fd_closer.h"
 #include "daemon/backing/worker/page_sweeper.h"
@@ -25,12 +24,13 @@
 #include "daemon/server/pools/release_retry.h"
 #include "daemon/server/requests/dispatch.h"
 #include "daemon/server/requests/execute.h"
+#include "daemon/server/session/board_file.h"
 #include "daemon/server/session/event_log.h"
 #include "daemon/server/session/file_stock.h"
 #include "daemon/server/session/reply_files.h"
 #include "daemon/server/session/session.h"
 #include "daemon/server/shutdown.h"
-#include "proto/board.h"
+#include "daemon/server/transport/lanes.h"
 #include "proto/listing.h"
 
 static void on_worker_wake(struct wake *wake)
@@ -143,33 +143,12 @@ static int draw_incarnation(uint64_t *ret_incarnation)
         return 0;
 }
 
-static void fill_stocks(void *argument)
+/* A lease has a slot, and mostly a block of its own. */
+static uint32_t count_slots(void)
 {
-        struct server *server = argument;
+        uint64_t n_blocks = fd_limits_max_blocks();
 
-        file_stock_fill(server->boards);
-        file_stock_fill(server->stats_files);
-}
-
-static int open_stocks(struct server *server)
-{
-        const struct board_header header = {.version = BOARD_VERSION,
-                                            .n_pools = server->n_pools,
-                                            .n_bytes = board_bytes(server->n_pools, CLIENT_N_SLOTS),
-                                            .n_slots = CLIENT_N_SLOTS,
-                                            .n_blocks = (uint32_t)fd_limits_max_blocks()};
-
-        int r = file_stock_new("gpumem-board", memfd_new_to_keep, &header, sizeof(header),
-                               header.n_bytes, &server->boards);
-
-        if (!r)
-                r = reply_files_open_stock(server, server->n_pools * sizeof(struct stats_row));
-        if (r)
-                return r;
-        fill_stocks(server);
-        /* A client that has gone had a board, and what is swept else is the file of an answer. */
-        page_sweeper_set_after(server->sweeper, fill_stocks, server);
-        return 0;
+        return n_blocks < CLIENT_N_SLOTS ? (uint32_t)n_blocks : CLIENT_N_SLOTS;
 }
 
 static int set_up(struct server *server, const struct server_options *options)
@@ -179,6 +158,7 @@ static int set_up(struct server *server, const struct server_options *options)
         server->tenancy = options->settings->tenancy;
         server->accounts.everyone = &server->scheduler.everyone;
         server->accounts.one_a_user = server->tenancy == TENANCY_OF_USERS;
+        server->n_slots = count_slots();
         server->own_uid = geteuid();
         (void)process_lookup_container(getpid(), server->own_container);
         server->serves_one_user = options->settings->says_user;
@@ -219,7 +199,11 @@ static int set_up(struct server *server, const struct server_options *options)
                                   server_now_ns(server));
         }
         if (!r)
-                r = open_stocks(server);
+                r = session_open_boards(server);
+        if (!r)
+                r = reply_files_open_stock(server, server->n_pools * sizeof(struct stats_row));
+        if (!r)
+                r = lanes_new(fd_limits_max_lane_links(), &server->lanes);
         if (!r)
                 r = listener_new(server, options, &server->listener);
         return r;
@@ -240,9 +224,10 @@ int server_new(const struct server_options *options, struct server **ret_server)
         server->configuration_path = options->configuration_path;
         server->take_frame = dispatch_frame;
         server->execute = execute_now;
-        fd_limits_init(server);
+        r = fd_limits_init(server);
         fd_limits_set_each(server, &options->settings->each_user);
-        r = uv_loop_init(&server->loop);
+        if (!r)
+                r = uv_loop_init(&server->loop);
         if (r) {
                 free(server);
                 return r;
@@ -296,12 +281,13 @@ struct server *server_free(struct server *server)
         (void)uv_run(&server->loop, UV_RUN_DEFAULT);
         pools_free(server);
         driver_jobs_forget(server);
+        board_files_close(server);
+        server->lanes = lanes_free(server->lanes);
         server->closer = fd_closer_free(server->closer);
         server->sweeper = page_sweeper_free(server->sweeper);
-        /* A driver call that hangs may return later and use what it was given, so that stays allocated. */
+        /* A call that hangs may return later and use what it was given, so that stays allocated. */
         if (abandoned_threads_any())
                 return NULL;
-        server->boards = file_stock_free(server->boards);
         server->stats_files = file_stock_free(server->stats_files);
         policy_free(server->policy);
         list_stats_close(server);

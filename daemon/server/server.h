@@ -25,6 +25,6 @@ int server_do_aside(struct server *server, void (*work)(void *argument),
 /* The server is ending: settings must not be changed any more. */
 bool server_is_stopping(const struct server *server);
 
-/* NULL is legal; returns NULL. Where the driver does not answer (abandoned_threads_any) some memory is not
- * freed. The process must then end with _exit(). */
+/* NULL is legal; returns NULL. Where the driver does not answer, or a process delays the end (abandoned_threads_any),
+ * some memory is not freed. The process must then end with _exit(). */
 struct server *server_free(struct server *server);

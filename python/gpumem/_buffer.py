@@ -152,7 +152,8 @@ class Buffer:
         self._is_exported = True
         n = self.dtype.itemsize
         strides = None if self.strides is None else tuple(stride * n for stride in self.strides)
-        return {"shape": self.shape, "typestr": typestr, "data": (self.pointer, False),
+        pointer = self.pointer if self.nbytes else 0  # as both interfaces want it for no elements
+        return {"shape": self.shape, "typestr": typestr, "data": (pointer, False),
                 "strides": strides, "version": 3}
 
     def _order(self, stream: int | None) -> None:
@@ -202,7 +203,11 @@ class DeviceBuffer(Buffer):
         if stream == 0:
             raise ValueError("DLPack's stream 0 is none: 1 is the default stream, 2 a thread's")
         consumer = _streams.handle(stream)
-        if consumer != self.stream and self.pointer:
+        if consumer == self.stream or not self.pointer:
+            return
+        from . import _driver
+
+        with _driver.context_of(self.place):  # whose default stream it is, whatever is current
             _client.check(load().stream_wait(None, consumer or None, self.stream or None))
 
 
@@ -284,8 +289,8 @@ def pinned(
     """Pinned host memory for `shape` elements of `dtype`; contents undefined.
 
     node: NUMA node; None: the one next to the current context's device, or to the calling CPU.
-    The memory is not reused before work is over that is under way when it is freed: in the
-    default stream, in blocking streams, and in those of stream_register().
+    The memory is not reused before work is over that is under way when it is freed: in the context
+    that was current at the allocation, and in the current one. record_use() names other streams.
     """
     made_shape, made_dtype = shape_of(shape), _dtypes.parse(dtype)
     n_bytes = n_elements(made_shape) * made_dtype.itemsize

@@ -85,8 +85,9 @@ def capsule(owner: Any, device: tuple[int, int], max_version: tuple[int, int] | 
     end: it comes while exceptions are under way, where Python's functions cannot be called."""
     n = len(owner.shape)
     dimensions = ctypes.c_int64 * n
+    pointer = None if 0 in owner.shape else owner.pointer  # NULL for no elements, as DLPack says
     tensor = _Tensor(
-        owner.pointer or None, device[0], device[1], n, owner.dtype.code, owner.dtype.bits, 1,
+        pointer or None, device[0], device[1], n, owner.dtype.code, owner.dtype.bits, 1,
         dimensions(*owner.shape), dimensions(*(owner.strides or _contiguous_strides(owner.shape))),
         0,
     )  # fmt: skip
@@ -126,10 +127,11 @@ class Taken:
         n = tensor.ndim
         self.dtype = _dtypes.of_code(tensor.code, tensor.bits, tensor.lanes)
         self.device = (tensor.device_type, tensor.device_id)
-        self.pointer = (tensor.data or 0) + tensor.byte_offset
         self.shape = tuple(tensor.shape[:n])
+        is_empty = 0 in self.shape  # then neither the address nor the strides mean anything
+        self.pointer = 0 if is_empty else (tensor.data or 0) + tensor.byte_offset
         strides = tensor.strides[:n] if tensor.strides else None
-        is_contiguous = strides is None or all(
+        is_contiguous = is_empty or strides is None or all(
             length <= 1 or stride == wanted
             for length, stride, wanted in zip(
                 self.shape, strides, _contiguous_strides(self.shape), strict=True

@@ -68,16 +68,24 @@ def _check_package() -> Check:
                  f"gpumem {__version__}, Python {platform.python_version()}, {place}")
 
 
+def _mend_library() -> str:
+    if "GPUMEM_LIBRARY" in os.environ:
+        return "unset GPUMEM_LIBRARY"
+    return "install this package again, from gpumem's sources: pip install --force-reinstall ./python"
+
+
 def _check_library() -> Check:
     try:
         library = _library.load()
     except _errors.Error as error:
-        return Check("library", FAULT, str(error), "pip install --force-reinstall gpumem")
+        return Check("library", FAULT, str(error), _mend_library())
     return Check("library", OK, f"{library.path}, version {_client.version()}")
 
 
 def _mend_permission(path: str) -> tuple[str, str]:
-    group = _where.group_of(path) or "gpumemd"
+    group = _where.group_of(path)
+    if group is None:
+        return "this user may not connect", "gpumemd's administrator knows which group may"
     try:
         user = getpass.getuser()
     except (KeyError, OSError):  # a container's user may have no name
@@ -128,7 +136,7 @@ def _mend_client(error: _errors.Error) -> str:
     if wrong and wrong.group() in os.environ:
         return f"unset {wrong.group()}"
     if error.result == _errors.VERSION:
-        return "pip install --upgrade gpumem  # or upgrade gpumemd"
+        return "install gpumemd and this package from the same version of the sources"
     return "sudo systemctl status gpumemd"
 
 
@@ -234,6 +242,15 @@ def _check_frameworks(why_not: str | None) -> Iterator[Check]:
                     "Python")
 
 
+def _has_locks() -> bool:
+    """Whether there is a filelock that the store can use."""
+    try:
+        major, minor = importlib.metadata.version("filelock").split(".")[:2]
+        return (int(major), int(minor)) >= (3, 12)
+    except (importlib.metadata.PackageNotFoundError, ValueError):
+        return False
+
+
 def _check_kernels() -> Check:
     from .kernels import _command, _settings
 
@@ -244,9 +261,9 @@ def _check_kernels() -> Check:
         return Check("kernels", NOTE, "each process compiles its own: this user has no home, and "
                      "GPUMEM_KERNELS_DIR is not set")
     text = f"{_command.summary()}; see `python -m gpumem kernels`"
-    if importlib.util.find_spec("filelock") is None:
+    if not _has_locks():
         return Check("kernels", NOTE, f"{text}. Processes that start together compile the same "
-                     "kernels: pip install filelock")
+                     "kernels: pip install --upgrade filelock")
     return Check("kernels", OK, text)
 
 

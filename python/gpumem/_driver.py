@@ -87,3 +87,13 @@ def primary_context(device: int) -> Iterator[None]:
         yield
     finally:
         call(driver, "cuCtxPopCurrent_v2", ctypes.byref(context))
+
+
+@contextlib.contextmanager
+def context_of(device: int) -> Iterator[None]:
+    """A context of that device is current within it: the thread's own, or else the primary one."""
+    driver, current = load(), ctypes.c_int()
+    call(driver, "cuInit", 0)
+    is_theirs = driver.cuCtxGetDevice(ctypes.byref(current)) == 0 and current.value == device
+    with contextlib.nullcontext() if is_theirs else primary_context(device):
+        yield

@@ -69,7 +69,13 @@ def _current_device() -> int:
         return 0
 
 
-def _end_with(device: int) -> Callable[[Buffer], int]:
+def _end_of_device(buffer: Buffer) -> int:
+    # A default stream in which it was used is its device's, whatever context the thread has.
+    with _driver.context_of(buffer.place):
+        return _end_attached(buffer)
+
+
+def _end_of_pinned(device: int) -> Callable[[Buffer], int]:
     """Detaches a buffer. A thread without a context uses the primary one of `device`, as for the attach."""
 
     def end(buffer: Buffer) -> int:
@@ -110,10 +116,11 @@ def attach(
     made_shape = None if shape is None else shape_of(shape)
     pointer, n_bytes = _attach(_parse(token), _client.ordinal(device))
     info = _client.describe(pointer)
-    made: type[Buffer] = DeviceBuffer if info.kind == "device" else PinnedBuffer
-    where = info.place if info.kind == "device" else _current_device()
+    is_device = info.kind == "device"
+    made: type[Buffer] = DeviceBuffer if is_device else PinnedBuffer
+    end = _end_of_device if is_device else _end_of_pinned(_current_device())
     buffer = made(pointer, (n_bytes // made_dtype.itemsize,), made_dtype, place=info.place,
-                  stream=number, end=_end_with(where))
+                  stream=number, end=end)
     return buffer if made_shape is None else _shaped(buffer, made_shape)
 
 

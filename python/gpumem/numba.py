@@ -4,14 +4,16 @@
     NUMBA_CUDA_MEMORY_MANAGER=gpumem.numba python script.py
 
 or `gpumem.numba.install()` before the first context. Numba frees memory in batches; a free does not
-wait. `array.get_ipc_handle()` gives a handle that travels as a token, if GPUMEM_NUMBA_SHAREABLE=1
-was set when the array was made. Write-combined and managed memory stay the driver's.
+wait, unless the program has used streams that do not wait for the default one.
+`array.get_ipc_handle()` gives a handle that travels as a token, if GPUMEM_NUMBA_SHAREABLE=1 was set
+when the array was made. Write-combined and managed memory stay the driver's.
 """
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
+import functools
 import os
 import weakref
 from collections.abc import Callable
@@ -19,7 +21,7 @@ from typing import Any
 
 from numba import cuda
 
-from . import _client, _errors, _notice, _serving, _share, _structs, kernels
+from . import _client, _errors, _notice, _serving, _share, _streams, _structs, kernels
 from ._library import load
 from ._structs import DEVICE, PINNED
 
@@ -38,6 +40,49 @@ WAIT = 10.0  # seconds for memory that others hold
 
 _OUT_OF_MEMORY = _binding.CUresult.CUDA_ERROR_OUT_OF_MEMORY
 
+# The program has given Numba a stream whose work is not in the default stream's order.
+_has_unordered = False
+
+
+def _note(handle: int) -> None:
+    """A stream that Numba has not made. Frees wait for the whole context from the first one on that
+    does not wait for the default stream."""
+    global _has_unordered
+    if _has_unordered or handle <= _streams.PER_THREAD:
+        return
+    result, flags = _binding.cuStreamGetFlags(_binding.CUstream(handle))
+    non_blocking = int(_binding.CUstream_flags.CU_STREAM_NON_BLOCKING)
+    _has_unordered = int(result) != 0 or bool(int(flags) & non_blocking)
+
+
+def _noting(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """A function of Numba's that takes any stream, and gives its handle or cuda.core's Stream."""
+
+    @functools.wraps(function)
+    def noting(stream: Any) -> Any:
+        made = function(stream)
+        if stream and not isinstance(stream, _driver.Stream):
+            _note(int(getattr(made, "handle", made)))
+        return made
+
+    return noting
+
+
+def _watch_streams() -> None:
+    """Has those of cuda.external_stream() and of cuda.core noted."""
+    create = _driver.Context.create_external_stream
+
+    @functools.wraps(create)
+    def create_external_stream(self: Any, ptr: int) -> Any:
+        made = create(self, ptr)
+        _note(ptr)
+        return made
+
+    _driver.Context.create_external_stream = create_external_stream
+    for name in ("_stream_handle", "_to_core_stream"):
+        if hasattr(_driver, name):
+            setattr(_driver, name, _noting(getattr(_driver, name)))
+
 
 def _finalizer(manager: Manager, pointer: int, size: int) -> Any:
     """As Numba's own memory ends: the last reference puts it into the list of what is to be freed.
@@ -47,7 +92,8 @@ def _finalizer(manager: Manager, pointer: int, size: int) -> Any:
 
     def free(address: int) -> None:
         if pid == os.getpid():
-            _client.check(load().free_later(None, address))
+            end = load().free_sync if _has_unordered else load().free_later
+            _client.check(end(None, address))
 
     def finalizer() -> None:
         if allocations:  # not after reset(), nor at exit
@@ -74,7 +120,7 @@ class SharedHandle(_driver.IpcHandle):
         """A MemoryPointer of this process."""
         if self._buffer is not None:
             raise ValueError("IpcHandle is already opened")
-        self._buffer = _share.attach(self.token)
+        self._buffer = _share.attach(self.token, device=_ordinal(context))
         pointer = ctypes.c_void_p(self._buffer.pointer + self.offset)
         return _driver.MemoryPointer(weakref.proxy(context), pointer, self.size,
                                      owner=self._buffer)
@@ -112,7 +158,8 @@ class Manager(_driver.HostOnlyCUDAMemoryManager):
         if self._is_ready:
             return
         _serving.check(_ordinal(self.context))
-        # Frees need not wait then: its work stands for that of all of Numba's streams.
+        # Frees need not wait then: its work stands for that of all streams that Numba makes.
+        # For others see _note.
         _client.stream_register(None)
         self.deallocations.memory_capacity = self.get_memory_info().total
         self._is_ready = True
@@ -178,6 +225,9 @@ class Manager(_driver.HostOnlyCUDAMemoryManager):
 
 # What NUMBA_CUDA_MEMORY_MANAGER=gpumem.numba chooses.
 _numba_memory_manager = _driver.NumbaCUDAMemoryManager if _notice.is_disabled() else Manager
+
+if not _notice.is_disabled():
+    _watch_streams()
 
 
 def _install(manager: Callable[..., Any]) -> str:

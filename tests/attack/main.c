@@ -16,6 +16,7 @@
 #include "tests/attack/attacks.h"
 #include "tests/attack/cpus.h"
 #include "tests/attack/loop_time.h"
+#include "tests/attack/loop_waits.h"
 #include "tests/attack/rates.h"
 #include "tests/attack/steps.h"
 #include "tests/attack/table.h"
@@ -196,6 +197,14 @@ static void judge_steps(const struct fight *fight, uint64_t n_least)
                   (double)now.longest_ns / 1e6);
 }
 
+static void judge_waits(const struct fight *fight)
+{
+        double longest_ms = (double)loop_waits_end() / 1e6;
+
+        table_row(fight->attack->name, "waits", time_verdict(longest_ms <= 2), "max <= 2",
+                  "max %.1f ms, for the kernel's locks", longest_ms);
+}
+
 /* What is late without gpumemd, where nothing is to be seen of it. */
 static void tell_machine(const struct fight *fight)
 {
@@ -310,6 +319,7 @@ static void watch(struct fight *fight)
                 wait_us(SETTLE_US);
         }
         begin_counting(fight);
+        loop_waits_begin(daemon_pid);
         (void)victims_enter(fight->victims, VICTIM_ATTACKED, ANSWER_S);
         go(fight);
         if (fight->attack->kills)
@@ -326,6 +336,7 @@ static void watch(struct fight *fight)
                 judge_latency(fight, (enum victim_question)i);
         judge_answers(fight, have_all);
         judge_steps(fight, n_steps);
+        judge_waits(fight);
         tell_attackers(fight);
         victims_end(fight->victims);
         tell_machine(fight);

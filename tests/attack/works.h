@@ -15,7 +15,11 @@ void work_stay_mapped(struct gang_member *self);
 /* One connection, and one lease at a time. */
 void work_lease_alone(struct gang_member *self);
 
-/* The same from a server that asks for no HELLO. */
+/* The same, and waits for its socket so often that the kernel takes long to look at all waits, which it does on the daemon's
+ * loop whenever a frame comes or goes. */
+void work_await_often(struct gang_member *self);
+
+/* As work_lease_alone, from a server that asks for no HELLO. */
 void work_lease_from(struct gang_member *self, int fd);
 
 /* As work_lease, in sizes that change, and with all that is cached freed now and then: the driver makes and
@@ -46,6 +50,9 @@ void work_deadlines(struct gang_member *self);
 /* Holds `amount` leases of n_bytes. */
 void work_hold(struct gang_member *self);
 
+/* Connects and leaves again and again, while threads at the lowest priority take pages of the boards away. */
+void work_leave_holes(struct gang_member *self);
+
 /* Attaches `window` times on each connection to one block, detaches all, and begins again. */
 void work_attach(struct gang_member *self);
 
@@ -72,6 +79,9 @@ void work_malformed(struct gang_member *self);
 
 /* Connects and hangs up, `amount` times a second; 0: as often as it can. */
 void work_connect(struct gang_member *self);
+
+/* Connects, says HELLO and hangs up, from a process that has locked `amount` bytes of its own pidfd. */
+void work_lock_self(struct gang_member *self);
 
 /* Connects, and says nothing. */
 void work_silent(struct gang_member *self);

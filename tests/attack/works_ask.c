@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Requests as fast as they are answered. */
+#include <poll.h>
+#include <pthread.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 
 #include "base/err.h"
 #include "base/size.h"
@@ -103,6 +106,46 @@ static void lease_for_ever(struct gang_member *self)
 void work_lease_alone(struct gang_member *self)
 {
         askers_connect(&askers, self, 1);
+        lease_for_ever(self);
+}
+
+/* poll takes so many as files may be open. Returns how many of n. */
+static nfds_t may_open(nfds_t n)
+{
+        struct rlimit files;
+
+        if (getrlimit(RLIMIT_NOFILE, &files))
+                abort();
+        if (files.rlim_cur < n) {
+                files.rlim_cur = n < files.rlim_max ? n : files.rlim_max;
+                (void)setrlimit(RLIMIT_NOFILE, &files);
+        }
+        return files.rlim_cur < n ? files.rlim_cur : n;
+}
+
+/* Waits for its own socket `amount` times, in one call that never returns. */
+static void *await_often(void *argument)
+{
+        const struct gang_member *self = argument;
+        nfds_t n = may_open(self->rule->amount);
+        struct pollfd *fds = malloc(n * sizeof(*fds));
+
+        if (!fds)
+                abort();
+        for (nfds_t i = 0; i < n; i++)
+                fds[i] = (struct pollfd){.fd = askers.each[0].fd, .events = POLLPRI};
+        (void)poll(fds, n, -1);
+        free(fds);
+        return NULL;
+}
+
+void work_await_often(struct gang_member *self)
+{
+        pthread_t thread;
+
+        askers_connect(&askers, self, 1);
+        if (pthread_create(&thread, NULL, await_often, self))
+                abort();
         lease_for_ever(self);
 }
 

@@ -68,7 +68,8 @@ static void say_hello(struct world *world, struct peer_process *process)
 
         frame.hello.magic = PROTO_MAGIC;
         frame.hello.version = PROTO_VERSION + how % 2;
-        frame.hello.features = how / 2 % 4 | (how & 32 ? PROTO_FEATURE_REGISTERED : 0);
+        frame.hello.features = how / 2 % 4 | (how & 32 ? PROTO_FEATURE_REGISTERED : 0) |
+                               (how & 64 ? 0 : PROTO_FEATURE_BOARD);
         frame.hello.incarnation = how & 8 ? peers.incarnation : how & 16;
         frame.hello.n_held_bytes = frame.hello.incarnation ? deeds_any_bytes(world) : 0;
         proto_put_text(frame.hello.program, sizeof(frame.hello.program), "fuzz");
@@ -112,7 +113,9 @@ static void join(struct world *world)
                                          .is_dead = how == 255,
                                          .reads = how % 4 != 0};
         accepted = peers_accept(process);
-        session_accept(world->server, &accepted, how & 32 ? SESSION_AS_ADMIN : SESSION_AS_CLIENT);
+        if (!session_accept(world->server, &accepted,
+                            how & 32 ? SESSION_AS_ADMIN : SESSION_AS_CLIENT))
+                accepted_close(&accepted, NULL);
         if (how < 240)
                 say_hello(world, process);
 }
@@ -132,9 +135,12 @@ static struct session *find_session(const struct server *server, const struct pe
 static void keep_board(struct world *world, const struct peer_process *process)
 {
         const struct session *session = find_session(world->server, process);
+        const struct stock_file *file = session ? &session->board.file : NULL;
 
-        if (session && session->board_fd >= 0 && !memfd_pages_are_kept(session->board_fd))
-                FUZZ_EXPECT(memfd_keep_pages(session->board_fd) == 0);
+        if (!file || !file->bytes || memfd_pages_are_kept(file->fd))
+                return;
+        FUZZ_EXPECT(memfd_make_pages(file->fd, file->bytes, file->n_bytes) == 0);
+        FUZZ_EXPECT(memfd_keep_pages(file->fd) == 0);
 }
 
 static void lease(struct world *world)
@@ -336,15 +342,15 @@ static void write_on_board(struct world *world)
         struct board_pool *pool;
         _Atomic uint64_t *word;
 
-        if (!session || !session->board || spoken_of->slot >= CLIENT_N_SLOTS)
+        if (!session || !session->board.file.bytes || spoken_of->slot >= world->server->n_slots)
                 return;
-        word = &board_words(session->board, MACHINE_N_POOLS)[spoken_of->slot];
+        word = &board_words(session->board.file.bytes, MACHINE_N_POOLS)[spoken_of->slot];
         if (how < 192) {
                 atomic_store(word, board_word(spoken_of->id, (enum board_state)(how % 4)));
         } else if (how < 208) {
                 atomic_store(word, input_u64(world->input));
         } else {
-                pool = board_pool(session->board, how % MACHINE_N_POOLS);
+                pool = board_pool(session->board.file.bytes, how % MACHINE_N_POOLS);
                 atomic_store(&pool->lanes[how % BOARD_LANES].requested, input_u64(world->input));
                 atomic_store(&pool->lanes[how % BOARD_LANES].allocated, input_u64(world->input));
                 atomic_store(&pool->requested_peak, input_u64(world->input));

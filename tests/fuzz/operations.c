@@ -9,6 +9,7 @@
 #include "daemon/policy/check/check.h"
 #include "daemon/policy/report/event_history.h"
 #include "daemon/server/listener.h"
+#include "daemon/server/transport/lane.h"
 #include "daemon/server/pools/prewarming.h"
 #include "daemon/server/server.h"
 #include "daemon/server/session/session.h"
@@ -49,6 +50,16 @@ int __wrap_listener_new(struct server *server, const struct server_options *opti
         (void)options;
         *ret_listener = NULL;
         return 0;
+}
+
+/* No thread may run beside the played world: a user that is slow there is not served. */
+int __wrap_lane_new(struct fd_closer *closer, atomic_uint *n_all, struct lane **ret_lane);
+int __wrap_lane_new(struct fd_closer *closer, atomic_uint *n_all, struct lane **ret_lane)
+{
+        (void)closer;
+        (void)n_all;
+        (void)ret_lane;
+        return -ENOMEM;
 }
 
 struct listener *__wrap_listener_close(struct listener *listener);

@@ -102,7 +102,8 @@ bool peers_find_ready(int fd, uint32_t *ret_events)
 
 struct accepted peers_accept(struct peer_process *process)
 {
-        struct accepted accepted = {.fd = process->fd, .uid = process->uid, .peer = PEER_NULL};
+        struct accepted accepted = {
+                .fd = process->fd, .peer_fd = process->fd, .uid = process->uid, .peer = PEER_NULL};
 
         if (process->is_dead) {
                 accepted.fault = -ESRCH;

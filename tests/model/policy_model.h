@@ -85,7 +85,6 @@ struct model_lease {
         bool revoked;
         bool recalled;
         bool idle_at_end; /* of its client */
-        bool has_no_word; /* its client removed it, and the policy has seen that */
         struct model_client *client;
         struct model_block *block;
         TAILQ_ENTRY(model_lease) block_link;
@@ -243,8 +242,6 @@ struct model_client *model_join(struct model *model, uint32_t uid, uint32_t n_sl
                                 enum model_board board);
 /* The client writes on its board, whatever it likes. */
 void model_say(struct model *model, struct model_client *client, uint32_t slot, uint64_t word);
-/* The policy looks at all words, and notes which are removed. */
-void model_look(struct model *model);
 /* Not shared, and its client says that it does not use it. */
 bool model_is_idle(const struct model_lease *lease);
 

@@ -1,34 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What clients write on their boards, and what the policy made of it. */
-#include <limits.h>
-
 #include "proto/board.h"
 #include "tests/model/policy_model.h"
 
-void model_look(struct model *model)
-{
-        struct numbered_walk walk = {.next = 0};
-        struct model_client *client;
-        struct model_lease *lease;
-
-        numbered_go_on(&walk, UINT_MAX);
-        while (policy_next_block(model->policy, &walk))
-                continue;
-        LIST_FOREACH (client, &model->clients, link) {
-                LIST_FOREACH (lease, &client->leases, client_link) {
-                        if (lease->busy && client->words &&
-                            !atomic_load(&client->words[lease->slot]))
-                                lease->has_no_word = true;
-                }
-        }
-}
-
-/* The policy may have looked at a word that is removed, or not: now it has. */
 void model_say(struct model *model, struct model_client *client, uint32_t slot, uint64_t word)
 {
         must(model, client->words && slot < client->n_slots);
-        if (!atomic_load(&client->words[slot]))
-                model_look(model);
         model->said = true;
         client->said[slot] = word;
         atomic_store(&client->words[slot], word);
@@ -38,8 +15,7 @@ bool model_is_idle(const struct model_lease *lease)
 {
         const struct model_client *client = lease->client;
 
-        return lease->busy && client->words && !lease->has_no_word &&
-               !(lease->block->properties & POLICY_FRESH) &&
+        return lease->busy && client->words && !(lease->block->properties & POLICY_FRESH) &&
                board_is(&client->words[lease->slot], lease->id, BOARD_IDLE);
 }
 

@@ -110,7 +110,7 @@ static void expect_much_happened(const struct play *play, unsigned long n)
 }
 
 /* For fewer blocks than there would be. One is kept. */
-#define FEW_FDS 16
+#define FEW_FDS 12
 
 static void run(enum play_kind play_kind, enum model_kind kind, uint64_t max_blocks)
 {

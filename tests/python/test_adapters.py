@@ -19,18 +19,14 @@ def tearDownModule():
 
 
 WAITS = '''
-import ctypes, sys, threading
-import gpumem, world
+import sys, threading
+import adapter_calls, gpumem, world
 from gpumem import _library
 
 cuda = world.Cuda()
 cuda.make_current()
-library = _library.load()
-library.adapters_set_wait_ms(60_000)
-# As CuPy calls it: with the GIL.
-gives = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
-alloc = gives(library.address("gpumem_cupy_alloc")) if sys.argv[1] == "cupy" else (
-    lambda stream, n_bytes, device: library.python_function(b"alloc")(n_bytes, device, 0))
+_library.load().adapters_set_wait_ms(60_000)
+alloc, _ = adapter_calls.ends(sys.argv[1])
 held = [gpumem.empty(60 << 20, device=0)]
 waits = threading.Event()
 
@@ -43,27 +39,21 @@ thread.start()
 # No thread takes the GIL from this one: it runs when this one lets go of it.
 sys.setswitchinterval(1e6)
 waits.set()
-assert alloc(None, 60 << 20, 0)
+assert alloc(60 << 20)
 print(len(held))
 '''
 
 
 FREES = '''
 import ctypes, sys, threading
-import gpumem, world
+import adapter_calls, gpumem, world
 from gpumem import _library
 
 cuda = world.Cuda()
 cuda.make_current()
-library = _library.load()
-# As CuPy calls it: with the GIL.
-takes = ctypes.PYFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int)
-gives = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
-alloc = gives(library.address("gpumem_cupy_alloc"))
-free = takes(library.address("gpumem_cupy_free")) if sys.argv[1] == "cupy" else (
-    lambda stream, address, device: library.python_function(b"free")(address, 0))
+alloc, free = adapter_calls.ends(sys.argv[1])
 # The second allocation knows the heap of the default stream's handle.
-held, address = alloc(None, 8 << 20, 0), alloc(None, 8 << 20, 0)
+held, address = alloc(8 << 20), alloc(8 << 20)
 gate, entered, ran = threading.Event(), threading.Event(), []
 
 def wait(unused):
@@ -77,8 +67,8 @@ entered.wait()
 # No thread takes the GIL from this one: the stream goes on when this one lets go of it.
 sys.setswitchinterval(1e6)
 gate.set()
-free(None, address, 0)
-print(len(ran), library.adapters_failures())
+free(address)
+print(len(ran), _library.load().adapters_failures())
 '''
 
 
@@ -109,21 +99,12 @@ print(len(accepted))
 '''
 
 RECORDS = '''
-import ctypes, os, pathlib, sys, threading, time
-import gpumem, world
-from gpumem import _library
+import os, pathlib, sys, threading, time
+import adapter_calls, world
 
 cuda = world.Cuda()
 cuda.make_current()
-library = _library.load()
-if sys.argv[1] == "cupy":
-    gives = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
-    takes = ctypes.PYFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int)
-    of_cupy = gives(library.address("gpumem_cupy_alloc")), takes(library.address("gpumem_cupy_free"))
-    alloc, free = (lambda n: of_cupy[0](None, n, 0)), (lambda address: of_cupy[1](None, address, 0))
-else:
-    of_python, stream = [library.python_function(name) for name in (b"alloc", b"free")], cuda.stream(1)
-    alloc, free = (lambda n: of_python[0](n, 0, stream)), (lambda address: of_python[1](address, stream))
+alloc, free = adapter_calls.ends(sys.argv[1], cuda.stream(1))
 for address in [alloc(8 << 20) for _ in range(4)]:
     free(address)
 held = [alloc(8 << 20) for _ in range(3)]
@@ -206,7 +187,7 @@ class Adapters(unittest.TestCase):
     """What frameworks call, as they call it."""
 
     def test_a_stream_gets_the_gil_while_a_free_waits_for_it(self):
-        for whose in ('cupy', 'python'):
+        for whose in ('cupy', 'python', 'torch'):
             for setting in ({'GPUMEM_CACHE_SIZE': '0'}, {'GPUMEM_DEBUG': 'guard'}):
                 with self.subTest((whose, setting)):
                     ran = MACHINE.run('-c', FREES, whose, cwd=os.path.dirname(world.__file__),
@@ -214,7 +195,7 @@ class Adapters(unittest.TestCase):
                     self.assertEqual((ran.stdout, ran.stderr), ('1 0\n', ''))
 
     def test_other_threads_run_while_an_allocation_waits(self):
-        for whose in ('cupy', 'python'):
+        for whose in ('cupy', 'python', 'torch'):
             with self.subTest(whose):
                 ran = MACHINE.run('-c', WAITS, whose, cwd=os.path.dirname(world.__file__))
                 self.assertEqual((ran.stdout, ran.stderr), ('0\n', ''))
@@ -260,11 +241,17 @@ class Adapters(unittest.TestCase):
         self.assertEqual((ran.stdout, ran.stderr), ('1\n', ''))
 
     def test_other_threads_run_while_a_free_records_an_event(self):
-        for whose in ('cupy', 'python'):
+        for whose in ('cupy', 'python', 'torch'):
             with self.subTest(whose):
                 ran = MACHINE.run('-c', RECORDS, whose, MACHINE.folder / 'devices' / 'faults',
                                   cwd=os.path.dirname(world.__file__))
                 self.assertEqual((ran.stdout, ran.stderr), ('1\n', ''))
+
+    def test_a_pool_of_torchs_keeps_the_gil(self):
+        """Torch calls for it with a lock held, for which a thread with the GIL may wait."""
+        ran = MACHINE.run('-c', RECORDS, 'pool', MACHINE.folder / 'devices' / 'faults',
+                          cwd=os.path.dirname(world.__file__))
+        self.assertEqual((ran.stdout, ran.stderr), ('0\n', ''))
 
     def test_other_threads_run_while_an_allocation_records_an_event(self):
         for whose, what in (('cupy', 'frees'), ('cupy', 'round'), ('python', 'round')):

@@ -262,8 +262,15 @@ class Buffers(unittest.TestCase):
         self.gpumem.reset_peaks(1)
         self.assertEqual(self.gpumem.stats(1).requested_peak_bytes, 0)
 
+    def figures_of_one_moment(self):
+        """Between two readings the library's thread may return what a stream has finished."""
+        held = figures = None
+        while held != self.gpumem.stats(0):
+            held, figures = self.gpumem.stats(0), self.gpumem.figures(0)
+        return held, figures
+
     def test_figures_are_the_statistics(self):
-        held, figures = self.gpumem.stats(0), self.gpumem.figures(0)
+        held, figures = self.figures_of_one_moment()
         self.assertEqual(figures['reserved_bytes'], held.reserved_bytes)
         self.assertIn('pressures', figures)
         from gpumem import _client
@@ -402,6 +409,29 @@ class Buffers(unittest.TestCase):
         self.gpumem.stream_unregister(stream)
         with self.assertRaises(self.gpumem.Error):
             self.gpumem.stream_unregister(stream)
+
+    def test_a_stream_of_another_device_is_named_for_pinned_memory(self):
+        """Its free waits for two contexts only, and for what record_use() names."""
+        gate, done = threading.Event(), []
+        function = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(
+            lambda unused: gate.wait() and done.append('work'))
+        buffer = self.gpumem.pinned(1000)
+        self.cuda.make_current(1)
+        stream = self.cuda.stream()
+        self.cuda.call('cuLaunchHostFunc', ctypes.c_void_p(stream), function, None)
+        self.cuda.make_current(0)
+        buffer.record_use(stream)
+
+        def end():
+            self.cuda.make_current(0)
+            buffer.free()
+            done.append('end')
+        thread = threading.Thread(target=end)
+        thread.start()
+        thread.join(0.2)  # the end comes now, if it does not wait
+        gate.set()
+        thread.join()
+        self.assertEqual(done, ['work', 'end'])
 
     def test_announced_captures(self):
         with self.gpumem.capturing(), self.gpumem.capturing():

@@ -152,6 +152,26 @@ class Capsules(unittest.TestCase):
         with self.assertRaises(ValueError):
             taken.view(20)
 
+    def test_no_elements_have_no_address(self):
+        """Nor strides that mean anything, nor an offset."""
+        buffer = self.gpumem.empty((4, 5), 'f4')
+        for shape in ((0,), (3, 0, 2)):
+            empty = buffer.view(shape)
+            made = empty.__dlpack__(max_version=(1, 0))
+            tensor = self.dlpack._ManagedVersioned.from_address(self.address(made)).dl_tensor
+            self.assertEqual((tensor.data, tensor.shape[:len(shape)]), (None, list(shape)))
+            self.assertEqual(empty.__cuda_array_interface__['data'], (0, False))
+            tensor.byte_offset, tensor.strides[0] = 4, 77
+
+            class Odd(Exporter):
+                def __dlpack__(self, made=made, **options):
+                    return made
+            taken = self.gpumem.from_dlpack(Odd(empty))
+            self.assertEqual((taken.shape, taken.strides, taken.pointer), (shape, None, 0))
+            self.assertEqual(taken.view(0).nbytes, 0)
+        pinned = self.gpumem.pinned(100).view((5, 0))
+        self.assertEqual(pinned.__array_interface__['data'], (0, False))
+
     def test_pinned_memory_comes_back(self):
         buffer = self.gpumem.pinned((10,), 'f8')
         ctypes.memset(buffer.pointer, 3, 80)
@@ -195,6 +215,29 @@ class Capsules(unittest.TestCase):
         finally:
             library.stream_wait = real
         self.assertEqual(waits, [(None, others, mine), (None, None, mine), (None, None, mine)])
+
+    def default_stream_waits(self, make_current):
+        """Whether that of device 1 waits for a buffer there, which a thread with another context gives."""
+        gate = threading.Event()
+        function = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(lambda unused: gate.wait())
+        self.cuda.make_current(1)
+        mine = self.cuda.stream(1)
+        buffer = self.gpumem.empty(8, device=1, stream=mine)
+        self.cuda.call('cuLaunchHostFunc', ctypes.c_void_p(mine), function, None)
+        try:
+            make_current()
+            buffer.__dlpack__(stream=1)
+            self.cuda.make_current(1)
+            return not self.cuda.is_idle(0)
+        finally:
+            gate.set()
+            self.cuda.call('cuCtxSynchronize')
+            self.cuda.make_current()
+
+    def test_a_default_stream_is_that_of_the_buffers_device(self):
+        self.assertTrue(self.default_stream_waits(lambda: self.cuda.make_current(1)))
+        self.assertTrue(self.default_stream_waits(self.cuda.make_current))
+        self.assertTrue(self.default_stream_waits(self.cuda.make_nothing_current))
 
 
 class Exit(unittest.TestCase):

@@ -22,8 +22,10 @@ assert array.shape == (3, 4) and array.dtype == np.float64 and array.flags.write
 assert array.__array_interface__["data"][0] == buffer.pointer
 again = np.from_dlpack(buffer)
 assert again.flags.writeable and (again == 7).all()
+for empty in np.from_dlpack(buffer.view((0, 4))), buffer.view((0, 4)).numpy():
+    assert empty.shape == (0, 4)
 assert gpumem.pinned(5, np.dtype("i2")).dtype.name == gpumem.pinned(5, np.int16).dtype.name
-del buffer, array
+del buffer, array, empty
 gc.collect()
 assert gpumem.stats(kind="pinned").requested_bytes == 96 and (again == 7).all()
 del again
@@ -142,6 +144,57 @@ except cuda.cudadrv.driver.CudaAPIError as error:
 free, total = cuda.current_context().get_memory_info()
 assert 0 < free <= total
 print("right")
+'''
+
+# An array ends while a stream still reads it that does not wait for the default stream.
+STREAMS = '''
+import ctypes, threading
+import numpy as np
+import cuda.core
+from numba import cuda as numba_cuda
+import gpumem, gpumem.numba, world
+
+driver = world.Cuda()
+context = numba_cuda.current_context()
+context.push()
+
+def ends_before_the_work(handle, stream):
+    array = numba_cuda.to_device(np.arange(1000.0))
+    array.copy_to_host(stream=stream)
+    gate, done = threading.Event(), []
+    function = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(lambda unused: gate.wait() and done.append("work"))
+    driver.call("cuLaunchHostFunc", ctypes.c_void_p(handle), function, None)
+    pointer = array.gpu_data.device_ctypes_pointer.value
+    del array
+
+    def end():
+        context.push()
+        context.memory_manager.deallocations.clear()
+        try:
+            gpumem.describe(pointer)
+        except gpumem.NotOurs:
+            done.append("end")
+
+    thread = threading.Thread(target=end)
+    thread.start()
+    thread.join(0.5)  # the end comes now, if it does not wait
+    gate.set()
+    thread.join()
+    driver.call("cuCtxSynchronize")
+    return done != ["work", "end"]
+
+blocking = driver.stream()
+assert numba_cuda.external_stream(blocking)
+assert not gpumem.numba._has_unordered
+if WHOSE == "external":
+    handle = driver.stream(1)
+    stream = numba_cuda.external_stream(handle)
+else:
+    device = cuda.core.Device()
+    device.set_current()
+    stream = device.create_stream()
+    handle = int(stream.handle)
+print(ends_before_the_work(handle, stream))
 '''
 
 OUTLIVES = '''
@@ -276,6 +329,12 @@ class Frameworks(unittest.TestCase):
 
     def test_numba(self):
         self.assertEqual(self.run_program(NUMBA), 'right\n')
+
+    def test_numbas_arrays_outlive_their_work_in_streams_of_others(self):
+        for whose in ('external', 'core'):
+            with self.subTest(whose):
+                ran = frameworks.run_program(MACHINE, STREAMS.replace('WHOSE', repr(whose)))
+                self.assertEqual((ran.stdout, ran.returncode), ('False\n', 0), ran.stderr)
 
     def run_numba(self, source, **more):
         """A program of its own; GPUMEM_VERBOSE has it told."""

@@ -49,6 +49,21 @@ print(code[:60].decode(), flush=True)
 '''
 
 
+# later.py FOLDER PATH...: looks into a folder that another user makes then.
+LATER = """
+import os, pathlib, sys
+from gpumem.kernels import _store
+
+folder, key = pathlib.Path(sys.argv[1]), _store.key("fused_adam")
+victim, other = (_store.Store(folder, [], 1 << 20) for _ in range(2))
+print(victim.load(key))
+print(other.save(key, _store.About("stand-in", "fused_adam"), {"cubin": b"evil"}))
+for path in sys.argv[2:]:
+    os.chown(folder / path.replace("KEY", key), 65534, 65534)
+print(victim.load(key), victim.has(key), victim.load(key))
+"""
+
+
 class Kernels(unittest.TestCase):
     """A folder, and processes that need kernels."""
 
@@ -216,7 +231,17 @@ print(is_free("1" * 64), is_free("3" * 64))
             out, err = self.need('fused_adam', environment={'PYTHONPATH': path})
         self.assertEqual((out, err, len(self.compiled())), ('fused_adam', '', 1))
         _, err = self.need('other', environment={'PYTHONPATH': path})
-        self.assertEqual(err.count('filelock is not installed'), 1)
+        self.assertEqual(err.count('filelock 3.12 or newer is not installed'), 1)
+
+    def test_with_an_old_library_of_locks(self):
+        """Debian 12 has 3.9."""
+        (self.place / 'old').mkdir()
+        (self.place / 'old' / 'filelock.py').write_text(
+            'class FileLock:\n    def __init__(self, lock_file, timeout=-1):\n        pass\n')
+        path = f'{world.PACKAGE_FOLDER}:{self.place}/old'
+        out, err = self.need('fused_adam', environment={'PYTHONPATH': path})
+        self.assertEqual((out, len(self.compiled())), ('fused_adam', 1))
+        self.assertEqual(err.count('filelock 3.12 or newer is not installed'), 1)
 
 
 class Faults(Kernels):
@@ -362,6 +387,19 @@ mkdir {mounted}/store && cd / && echo | "$@"; ls -A {mounted}/store/entries
         out, err = self.need('fused_adam')
         self.assertEqual((out, len(self.compiled())), ('fused_adam', 2))
         self.assertIn('other users may write to it (mode 777)', err)
+
+    @unittest.skipIf(os.geteuid(), 'needs root, for files of another user')
+    def test_what_another_user_makes_later(self):
+        """The folder was not there at the first look. Nothing of another's in it is run."""
+        for paths, rest in ((('', 'entries', 'entries/KEY'), 'None False None'),
+                            (('entries/KEY',), 'None True None')):
+            with self.subTest(paths):
+                shutil.rmtree(self.store, ignore_errors=True)
+                ran = subprocess.run([self.python, '-c', LATER, self.store, *paths], text=True,
+                                     env=self.environment, capture_output=True, check=False,
+                                     timeout=world.SECONDS)
+                self.assertEqual(ran.stdout.splitlines(), ['None', 'True', rest], ran.stderr)
+                self.assertEqual(ran.stderr.count('it belongs to user 65534'), 1)
 
     def test_rights_of_what_is_made(self):
         self.need('fused_adam')

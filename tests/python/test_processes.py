@@ -214,6 +214,41 @@ class Tokens(unittest.TestCase):
             gpumem.describe(pointer)
         self.assertEqual(cuda.read(owner.pointer, 4 << 20), b'\7' * (4 << 20))
 
+    def ends_before_the_work(self, stream, *, is_exported):
+        """Whether memory of device 1, attached and let go of by threads with device 0's context, ends under its work."""
+        import gpumem
+        cuda = world.Cuda()
+        cuda.make_current(1)
+        gate, done = threading.Event(), []
+        function = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(
+            lambda unused: gate.wait() and done.append('work'))
+        owner = gpumem.empty(1000, device=1, shareable=True)
+        token = gpumem.share(owner)
+        cuda.make_current(0)
+        buffer = gpumem.attach(token, device=1)
+        cuda.make_current(1)
+        if is_exported:
+            buffer.__dlpack__(stream=-1)
+        handle = ctypes.c_void_p(cuda.stream(1) if stream == 'non-blocking' else 0)
+        cuda.call('cuLaunchHostFunc', handle, function, None)
+
+        def end():
+            cuda.make_current(0)
+            buffer.free()
+            done.append('end')
+        thread = threading.Thread(target=end)
+        thread.start()
+        thread.join(0.5)  # the end comes now, if it does not wait
+        gate.set()
+        thread.join()
+        cuda.call('cuCtxSynchronize')
+        return done != ['work', 'end']
+
+    def test_the_end_waits_for_the_memorys_device(self):
+        """Whatever device's context the thread has."""
+        self.assertFalse(self.ends_before_the_work('non-blocking', is_exported=True))
+        self.assertFalse(self.ends_before_the_work('default', is_exported=False))
+
     def test_a_wrong_call_attaches_nothing(self):
         import gpumem
         buffer = gpumem.pinned(4 << 20, shareable=True)

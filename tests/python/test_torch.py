@@ -85,6 +85,7 @@ def make_torch(cuda):
     torch._C = types.SimpleNamespace(
         _cuda_customAllocator=Allocator,
         _cuda_changeCurrentAllocator=lambda made: calls.append(('change', made)),
+        import_ir_module=lambda *arguments: None,
         _get_cudnn_benchmark=lambda: CudnnModule.is_on,
         _set_cudnn_benchmark=lambda value: setattr(CudnnModule, 'is_on', value))
     torch.backends = types.SimpleNamespace(cudnn=CudnnModule('torch.backends.cudnn'))
@@ -130,6 +131,67 @@ def said(call):
     with contextlib.redirect_stderr(io.StringIO()) as got:
         call()
     return got.getvalue()
+
+
+# Served by `python -m gpumem run`; it chooses its device and forks after the import of torch.
+LATE = """
+import os, sys, test_torch
+torch = sys.modules['torch'] = test_torch.make_torch(None)
+import gpumem.torch
+from gpumem import _driver
+
+def n_changed():
+    return sum(call[0] == 'change' for call in test_torch.calls)
+
+def begin(who):
+    torch.cuda._lazy_init()
+    print(who, n_changed(), torch.cuda.memory.mem_get_info is not None, _driver.count_devices(), flush=True)
+
+torch.backends.cudnn.benchmark = True
+gpumem.torch.install_where_served(lambda done: print('served:', done), lambda error: print('own:', error))
+print('changed', n_changed(), flush=True)
+torch.backends.cudnn.benchmark = False
+if (child := os.fork()) == 0:
+    begin('child')
+    os._exit(0)
+os.waitpid(child, 0)
+os.environ['CUDA_VISIBLE_DEVICES'] = sys.argv[1]
+torch._C.import_ir_module()  # torch.jit.load, which begins in C++
+print('loaded', n_changed(), flush=True)
+begin('parent')
+print('benchmark', test_torch.CudnnModule.is_on)
+"""
+
+
+def run_late(visible, **more):
+    """What that program says."""
+    folder = os.path.dirname(os.path.abspath(__file__))
+    environment = MACHINE.environment | {
+        'PYTHONPATH': os.pathsep.join((folder, MACHINE.environment['PYTHONPATH'])),
+        'NCCL_GRAPH_REGISTER': '0'} | more
+    return MACHINE.run('-c', LATE, visible, environment=environment)
+
+
+class Late(unittest.TestCase):
+    """A program that `python -m gpumem run` serves."""
+
+    def test_devices_are_chosen_after_the_import(self):
+        ran = run_late('1')
+        self.assertEqual(ran.stdout.splitlines(),
+                         ['changed 0', 'served: every CUDA tensor', 'child 1 True 2',
+                          'served: every CUDA tensor', 'loaded 1', 'parent 1 True 1', 'benchmark False'], ran.stderr)
+
+    def test_a_device_that_gpumemd_has_not(self):
+        other = f'devices=1,bytes=1GiB,dir={MACHINE.folder}/other'
+        ran = run_late('0', GPUMEM_EMULATOR=other)
+        self.assertEqual(ran.stdout.splitlines()[0], 'changed 0', ran.stderr)
+        self.assertIn('own: gpumemd has no pool for any CUDA device', ran.stdout)
+        self.assertEqual(ran.stdout.splitlines()[-2:], ['parent 0 False 1', 'benchmark False'])
+
+    def test_no_daemon(self):
+        ran = run_late('0', GPUMEM_SOCKET='/nowhere/gpumemd.sock')
+        self.assertIn('NoDaemon: no gpumemd at /nowhere/gpumemd.sock', ran.stderr)
+        self.assertEqual(ran.returncode, 1)
 
 
 class Torch(unittest.TestCase):

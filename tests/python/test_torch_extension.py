@@ -12,6 +12,7 @@ import pathlib
 import shutil
 import subprocess
 import sys
+import threading
 import tomllib
 import unittest
 import unittest.mock
@@ -22,6 +23,37 @@ MACHINE = world.World()
 INTERFACE = pathlib.Path(__file__).parent / 'torch_interface'
 MIB = 1 << 20
 SIZES = ('allocation', 'allocated', 'requested', 'reserved')
+
+
+# A tensor of a block of its own is freed with the GIL, while its stream waits for the GIL.
+FREES = '''
+import ctypes, sys, threading
+import gpumem, world
+from gpumem import _library, _structs, _torch_extension
+
+cuda = world.Cuda()
+cuda.make_current()
+*_, torch_cuda = [ctypes.PyDLL(path) for path in sys.argv[1:]]
+gpumem.connect()
+extension = _torch_extension.load(_library.load().path)
+_torch_extension.install(extension)
+extension.gpumem_torch_extension_set_flags(_structs.REGISTERED)
+pointer, entered, gate, ran = ctypes.c_void_p(), threading.Event(), threading.Event(), []
+torch_cuda.stand_in_alloc(ctypes.c_size_t(1000), None, ctypes.byref(pointer))
+
+def wait(unused):
+    entered.set()
+    gate.wait()
+    ran.append(True)
+
+function = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(wait)
+cuda.call("cuLaunchHostFunc", None, function, None)
+entered.wait()
+sys.setswitchinterval(1e6)  # no thread takes the GIL from this one
+gate.set()
+torch_cuda.stand_in_free(pointer)
+print(len(ran), _library.load().adapters_failures())
+'''
 
 
 def make_torch(folder):
@@ -44,6 +76,16 @@ def make_torch(folder):
     return package
 
 
+def heap_bytes():
+    """What malloc has given and not got back."""
+    class Info(ctypes.Structure):
+        """struct mallinfo2"""
+        _fields_ = [(f'field{i}', ctypes.c_size_t) for i in range(10)]
+    function = ctypes.CDLL(None).mallinfo2
+    function.restype = Info
+    return function().field7
+
+
 def setUpModule():
     world.enter(MACHINE.start())
     cuda = world.Cuda()
@@ -55,8 +97,8 @@ def setUpModule():
     MACHINE.environment['XDG_CACHE_HOME'] = os.environ['XDG_CACHE_HOME'] = str(MACHINE.folder / 'cache')
     sys.path.append(str(site))
     # As an import of torch does.
-    *_, Extension.torch_cuda = [ctypes.CDLL(str(package / 'lib' / f'lib{name}.so'))
-                                for name in ('c10', 'c10_cuda', 'torch_cuda')]
+    Extension.libraries = [str(package / 'lib' / f'lib{name}.so') for name in ('c10', 'c10_cuda', 'torch_cuda')]
+    *_, Extension.torch_cuda = map(ctypes.CDLL, Extension.libraries)
     for name in ('name', 'alloc', 'snapshot', 'share', 'receive', 'pool_make'):
         getattr(Extension.torch_cuda, 'stand_in_' + name).restype = ctypes.c_char_p
     Extension.torch_cuda.stand_in_cache_info.restype = ctypes.c_size_t
@@ -181,6 +223,10 @@ class Extension(unittest.TestCase):
         self.assertIsNone(self.alloc(0))
         self.free(None)
 
+    def test_5_a_stream_gets_the_gil_while_a_free_waits_for_it(self):
+        ran = MACHINE.run('-c', FREES, *self.libraries, cwd=os.path.dirname(world.__file__), timeout=20)
+        self.assertEqual((ran.stdout, ran.stderr), ('1 0\n', ''))
+
     def test_5_out_of_memory(self):
         self.assertEqual(self.torch_cuda.stand_in_observe(), 0)
         n_ooms = self.stats()['ooms']
@@ -294,6 +340,42 @@ class Extension(unittest.TestCase):
         self.assertNotEqual(export(None, plain, 1000, fd), 0)
         for each in (pointer, other, plain):
             self.free(each)
+
+    def test_5_memory_of_its_own_block_is_waited_for(self):
+        import gpumem
+        from gpumem import _library, _structs
+        held = gpumem.empty(60 * MIB)
+
+        def free():
+            world.wait_until(lambda: any(pool['waiting_count'] for pool in MACHINE.ctl('stats')['pools']))
+            held.free()
+        thread = threading.Thread(target=free)
+        self.extension.gpumem_torch_extension_set_flags(_structs.REGISTERED)
+        self.assertRegex(self.refused(40 * MIB), '^OutOfMemoryError: ')
+        _library.load().adapters_set_wait_ms(60_000)
+        thread.start()
+        try:
+            self.free(self.alloc(40 * MIB))
+        finally:
+            _library.load().adapters_set_wait_ms(0)
+            self.extension.gpumem_torch_extension_set_flags(0)
+            thread.join()
+
+    def test_5_what_was_received_is_forgotten(self):
+        """A program that receives tensors as long as it lives does not grow with them."""
+        import gpumem
+        owner = gpumem.empty(1000, shareable=True)
+
+        def receive(n):
+            for _ in range(n):
+                token = gpumem.share(owner)
+                self.assertIsInstance(self.receive(f'gpumem:{token}'.encode()), int)
+                self.assertGreater(self.torch_cuda.stand_in_let_go(), 0)
+                gpumem.unshare(token)
+        receive(100)
+        before = heap_bytes()
+        receive(1000)
+        self.assertLess(heap_bytes() - before, 50_000)
 
     def test_5_other_processes(self):
         import gpumem

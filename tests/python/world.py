@@ -147,6 +147,10 @@ class Cuda:
         self.call('cuStreamCreate', ctypes.byref(made), flags)
         return made.value
 
+    def is_idle(self, stream):
+        """Whether all work of a stream is over."""
+        return not self._library.cuStreamQuery(ctypes.c_void_p(stream))
+
     def destroy(self, stream):
         """Its end."""
         self.call('cuStreamDestroy_v2', ctypes.c_void_p(stream))

@@ -15,6 +15,7 @@ import yaml
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 import tap
 
+N_NODES = 2  # NUMA nodes of a machine: each has a pool of its own
 SOCKET = '/run/gpumemd'
 UNITS = {'Mi': 2 ** 20, 'Gi': 2 ** 30, 'MiB': 2 ** 20, 'GiB': 2 ** 30}
 
@@ -83,7 +84,7 @@ def check_no_gpu_is_taken(pod):
 
 def check_memory(pod, config):
     """What is pinned is charged to the container that serves it."""
-    pinned = sum(n_bytes(pool['max_bytes']) for pool in config['pools'] if 'pinned' in pool)
+    pinned = N_NODES * sum(n_bytes(pool['max_bytes']) for pool in config['pools'] if 'pinned' in pool)
     limit = next(n_bytes(container['resources']['limits']['memory'])
                  for container in pod['containers'] if container['name'] == 'gpumemd')
     return [] if pinned and limit >= pinned + 256 * 2 ** 20 else [f'{limit} bytes for {pinned} pinned']
@@ -100,12 +101,18 @@ def check_users(daemon, client):
     return problems
 
 
-def check_cdi(cdi, client):
+def check_client(pod):
+    """The volume is the host's folder, each container has it to read, and finds the socket there."""
+    [volume] = [volume['name'] for volume in pod['volumes'] if volume['hostPath']['path'] == SOCKET]
+    mount = {'name': volume, 'mountPath': SOCKET, 'readOnly': True}
+    variable = {'name': 'GPUMEM_SOCKET', 'value': f'{SOCKET}/gpumemd.sock'}
+    return [container['name'] for container in pod['containers']
+            if mount not in container['volumeMounts'] or variable not in container['env']]
+
+
+def check_cdi(cdi):
     edits = cdi['devices'][0]['containerEdits']
-    name = f"{cdi['kind']}={cdi['devices'][0]['name']}"
     problems = []
-    if client['metadata']['annotations'].get('cdi.k8s.io/gpumemd') != name:
-        problems.append(f'the client does not ask for {name}')
     if not re.fullmatch(r'[A-Za-z][\w.-]*/[A-Za-z][\w-]*', cdi['kind']):
         problems.append(f"{cdi['kind']}: no kind")
     for mount in edits['mounts']:
@@ -131,7 +138,8 @@ def main():
     report.case('the daemon takes no GPU from the scheduler', check_no_gpu_is_taken(daemon))
     report.case('the daemon has room for pinned memory', check_memory(daemon, config))
     report.case('users and groups fit', check_users(daemon, client['spec']))
-    report.case('the CDI specification is the one that the client asks for', check_cdi(cdi, client))
+    report.case('the client has the socket', check_client(client['spec']))
+    report.case('the CDI specification gives the same', check_cdi(cdi))
     selector = pick(documents, 'DaemonSet')['spec']['selector']['matchLabels']
     labels = pick(documents, 'DaemonSet')['spec']['template']['metadata']['labels']
     report.case('the selector finds the pods', [] if selector.items() <= labels.items() else [str(labels)])

@@ -26,10 +26,12 @@ int placement_set(void *bytes, uint64_t n_bytes, int node, enum placement placem
         /* The kernel reads one bit less than the given number. */
         if (syscall(SYS_mbind, bytes, n_bytes, mode, mask, N_NODES + 1, 0) == 0)
                 return 0;
-        /* A kernel without NUMA, or the seccomp filter of a container. */
-        if (errno != ENOSYS && errno != EPERM)
+        /* A kernel without NUMA, or the seccomp filter of a container. A cpuset that leaves out the node is an invalid argument. */
+        if (errno != ENOSYS && errno != EPERM &&
+            !(errno == EINVAL && placement == PLACEMENT_PREFERRED))
                 return err_errno();
         if (!atomic_flag_test_and_set(&told))
-                log_warning("cannot place pinned memory on NUMA nodes: %s", strerror(errno));
+                log_warning("cannot place pinned memory on NUMA node %d: %s", node,
+                            strerror(errno));
         return 0;
 }

@@ -11,5 +11,5 @@ enum placement {
 
 /* For shared memory of 4 KiB pages this sets the file's policy, so that every process's faults follow it;
  * for huge pages only this mapping's. If the system forbids it, the kernel's own placement applies, and one
- * log line says so. */
+ * log line says so. A node that a cpuset leaves out can be preferred, and not had: then another's pages do. */
 int placement_set(void *bytes, uint64_t n_bytes, int node, enum placement placement);

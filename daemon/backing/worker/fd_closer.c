@@ -3,22 +3,18 @@
 
 #include <pthread.h>
 #include <signal.h>
-#include <stdbool.h>
+#include <stdatomic.h>
 #include <stdlib.h>
-#include <sys/queue.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "base/err.h"
 #include "base/fdset.h"
 #include "base/log.h"
-#include "base/thread.h"
 #include "daemon/backing/worker/abandoned_threads.h"
+#include "daemon/backing/worker/errand_thread.h"
 
-#define PATIENCE_MS 1000
-
-/* Files that wait are open still. */
+/* Sockets that wait are open still. */
 #define BACKLOG_MAX 64
 
 /* This signal interrupts close() of a socket that lingers. It repeats, for the next socket. */
@@ -26,18 +22,16 @@
 #define TICK_NS 100000
 
 struct closing {
-        TAILQ_ENTRY(closing) link;
+        struct errand errand;
         int fd;
+        bool is_socket;
 };
 
 struct fd_closer {
-        pthread_t thread;
-        pthread_mutex_t lock; /* guards the fields below */
-        pthread_cond_t came;
-        pthread_cond_t went; /* the thread has ended */
-        TAILQ_HEAD(, closing) closings;
-        unsigned n; /* closings */
-        bool ending, has_ended;
+        struct errand_thread *thread;
+        timer_t timer;
+        bool has_timer;
+        atomic_uint n_sockets; /* that wait */
 };
 
 static void on_tick(int number)
@@ -57,55 +51,35 @@ static int let_ticks_in(timer_t *ret_timer)
         return timer_create(CLOCK_MONOTONIC, &event, ret_timer) < 0 ? err_errno() : 0;
 }
 
-static void set_ticks(timer_t timer, long n_ns)
+static void begin(void *argument)
+{
+        struct fd_closer *closer = argument;
+
+        closer->has_timer = let_ticks_in(&closer->timer) == 0;
+        if (!closer->has_timer)
+                log_warning("cannot make a timer: a peer that sends a lingering socket delays the "
+                            "closing of others");
+}
+
+static void set_ticks(const struct fd_closer *closer, long n_ns)
 {
         const struct itimerspec ticks = {{0, n_ns}, {0, n_ns}};
 
-        (void)timer_settime(timer, 0, &ticks, NULL);
+        if (closer->has_timer)
+                (void)timer_settime(closer->timer, 0, &ticks, NULL);
 }
 
-static struct closing *next(struct fd_closer *closer)
+static void carry_out(struct errand *errand, void *argument)
 {
-        struct closing *closing;
-
-        while (TAILQ_EMPTY(&closer->closings) && !closer->ending)
-                pthread_cond_wait(&closer->came, &closer->lock);
-        closing = TAILQ_FIRST(&closer->closings);
-        if (closing) {
-                TAILQ_REMOVE(&closer->closings, closing, link);
-                closer->n--;
-        }
-        return closing;
-}
-
-static void *run(void *argument)
-{
+        struct closing *closing = CONTAINER_OF(errand, struct closing, errand);
         struct fd_closer *closer = argument;
-        struct closing *closing;
-        timer_t timer;
-        int r = let_ticks_in(&timer);
 
-        thread_name_self("gpumemd-close");
-        if (r)
-                log_warning("cannot make a timer: a peer that sends a lingering socket delays the "
-                            "closing of others");
-        pthread_mutex_lock(&closer->lock);
-        while ((closing = next(closer))) {
-                pthread_mutex_unlock(&closer->lock);
-                if (!r)
-                        set_ticks(timer, TICK_NS);
-                closep(&closing->fd);
-                if (!r)
-                        set_ticks(timer, 0);
-                free(closing);
-                pthread_mutex_lock(&closer->lock);
-        }
-        closer->has_ended = true;
-        pthread_cond_broadcast(&closer->went);
-        pthread_mutex_unlock(&closer->lock);
-        if (!r)
-                (void)timer_delete(timer);
-        return NULL;
+        if (closing->is_socket)
+                atomic_fetch_sub(&closer->n_sockets, 1);
+        set_ticks(closer, TICK_NS);
+        closep(&closing->fd);
+        set_ticks(closer, 0);
+        free(closing);
 }
 
 int fd_closer_new(struct fd_closer **ret_closer)
@@ -120,72 +94,61 @@ int fd_closer_new(struct fd_closer **ret_closer)
         closer = calloc(1, sizeof(*closer));
         if (!closer)
                 return -ENOMEM;
-        TAILQ_INIT(&closer->closings);
-        pthread_mutex_init(&closer->lock, NULL);
-        pthread_cond_init(&closer->came, NULL);
-        condition_init_monotonic(&closer->went);
-        r = thread_start(run, closer, &closer->thread);
+        r = errand_thread_new(
+                &(struct errand_rules){
+                        .name = "gpumemd-close",
+                        .why_late = "closing fds that a process sent takes too long; they are "
+                                    "closed when the daemon ends",
+                        .begin = begin,
+                        .argument = closer},
+                &closer->thread);
         if (!r)
                 *ret_closer = steal_ptr(closer);
         return r;
-}
-
-static bool await_end(struct fd_closer *closer)
-{
-        struct timespec until = clock_after_ms(PATIENCE_MS);
-        bool has_ended;
-        int r = 0;
-
-        pthread_mutex_lock(&closer->lock);
-        closer->ending = true;
-        pthread_cond_signal(&closer->came);
-        while (!closer->has_ended && !r)
-                r = pthread_cond_timedwait(&closer->went, &closer->lock, &until);
-        has_ended = closer->has_ended;
-        pthread_mutex_unlock(&closer->lock);
-        return has_ended;
 }
 
 struct fd_closer *fd_closer_free(struct fd_closer *closer)
 {
         if (!closer)
                 return NULL;
-        if (!await_end(closer)) {
-                abandoned_threads_add(closer->thread,
-                                      "closing fds that a process sent takes too long; they are "
-                                      "closed when the daemon ends");
+        /* One that was left behind may use it still. */
+        if (abandoned_threads_any())
                 return NULL;
-        }
-        pthread_join(closer->thread, NULL);
-        pthread_cond_destroy(&closer->went);
-        pthread_cond_destroy(&closer->came);
-        pthread_mutex_destroy(&closer->lock);
+        closer->thread = errand_thread_free(closer->thread);
+        /* It may be this one. */
+        if (abandoned_threads_any())
+                return NULL;
+        if (closer->has_timer)
+                (void)timer_delete(closer->timer);
         free(closer);
         return NULL;
 }
 
-void fd_closer_take(struct fd_closer *closer, int take_fd)
+static void put(struct fd_closer *closer, int take_fd, bool is_socket)
 {
-        struct closing *closing = malloc(sizeof(*closing));
+        struct closing *closing = closer ? malloc(sizeof(*closing)) : NULL;
 
         if (!closing) {
                 closep(&take_fd);
                 return;
         }
-        closing->fd = take_fd;
-        pthread_mutex_lock(&closer->lock);
-        TAILQ_INSERT_TAIL(&closer->closings, closing, link);
-        closer->n++;
-        pthread_cond_signal(&closer->came);
-        pthread_mutex_unlock(&closer->lock);
+        *closing = (struct closing){{.run = carry_out}, take_fd, is_socket};
+        if (is_socket)
+                atomic_fetch_add(&closer->n_sockets, 1);
+        errand_thread_put(closer->thread, &closing->errand);
+}
+
+void fd_closer_take_socket(struct fd_closer *closer, int take_fd)
+{
+        put(closer, take_fd, true);
+}
+
+void fd_closer_take_file(struct fd_closer *closer, int take_fd)
+{
+        put(closer, take_fd, false);
 }
 
 bool fd_closer_keeps_up(struct fd_closer *closer)
 {
-        bool keeps_up;
-
-        pthread_mutex_lock(&closer->lock);
-        keeps_up = closer->n < BACKLOG_MAX;
-        pthread_mutex_unlock(&closer->lock);
-        return keeps_up;
+        return atomic_load(&closer->n_sockets) < BACKLOG_MAX;
 }

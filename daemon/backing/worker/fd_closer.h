@@ -11,10 +11,14 @@ struct fd_closer;
 
 int fd_closer_new(struct fd_closer **ret_closer);
 
-/* NULL is legal; returns NULL. Finishes the queue first, within a limit of time. */
+/* NULL is legal; returns NULL. Finishes the queue first, within a limit of time, unless a thread was left behind. */
 struct fd_closer *fd_closer_free(struct fd_closer *closer);
 
-void fd_closer_take(struct fd_closer *closer, int take_fd);
+/* Without a closer (NULL), or memory for it, the fd is closed now. */
+void fd_closer_take_socket(struct fd_closer *closer, int take_fd);
 
-/* False: many files wait, which are open still. What need not be closed by the thread is better closed elsewhere. */
+/* A file that clients have, too. Where they have locked some of its bytes, to close it waits for the kernel's list of locks. */
+void fd_closer_take_file(struct fd_closer *closer, int take_fd);
+
+/* False: many sockets wait, which are open still. What need not be closed by the thread is better closed elsewhere. */
 bool fd_closer_keeps_up(struct fd_closer *closer);

@@ -22,13 +22,14 @@
 /* More than a row or a header has. */
 #define START_BYTES 4096
 
-/* Queued sweeps at most: each mapping in the queue is one of those that the process may have. */
-#define WAITING_MAX       4096
-#define WAITING_MAX_BYTES (UINT64_C(256) << 20)
+/* Sweeps that wait: each mapping in the queue is one of those that the process may have. */
+#define MANY_WAITING       4096
+#define MANY_WAITING_BYTES (UINT64_C(256) << 20)
 
 struct sweep {
         TAILQ_ENTRY(sweep) link;
-        void *bytes; /* NULL: `fd` is swept */
+        bool is_file; /* else a mapping */
+        void *bytes;
         int fd;
         uint64_t n_bytes;
         bool is_under_way, is_done;
@@ -39,14 +40,14 @@ struct page_sweeper {
         pthread_t thread;
         pthread_mutex_t lock; /* guards the fields below */
         pthread_cond_t came;
-        pthread_cond_t went;        /* a sweep is done, or the thread has ended */
+        pthread_cond_t went;        /* a sweep is done */
         TAILQ_HEAD(, sweep) sweeps; /* the queue, with the sweep under way */
-        unsigned n;
+        unsigned n;                 /* of them that are mappings, and their bytes */
         uint64_t n_bytes;
         void (*after)(void *argument);
         void *argument;
         bool is_late; /* a caller gave up waiting for the sweep under way */
-        bool ending, has_ended;
+        bool ending;
 };
 
 /* Drops mapping and fd. Without other holders the kernel frees the memory. */
@@ -94,6 +95,8 @@ static struct sweep *next(struct page_sweeper *sweeper)
 static void take_out(struct page_sweeper *sweeper, struct sweep *sweep)
 {
         TAILQ_REMOVE(&sweeper->sweeps, sweep, link);
+        if (sweep->is_file)
+                return;
         sweeper->n--;
         sweeper->n_bytes -= sweep->n_bytes;
 }
@@ -131,8 +134,6 @@ static void *run(void *argument)
                 /* Callers that gave up waited for this sweep, or for what came after it. */
                 sweeper->is_late = false;
         }
-        sweeper->has_ended = true;
-        pthread_cond_broadcast(&sweeper->went);
         pthread_mutex_unlock(&sweeper->lock);
         return NULL;
 }
@@ -164,34 +165,21 @@ void page_sweeper_set_after(struct page_sweeper *sweeper, void (*after)(void *ar
         pthread_mutex_unlock(&sweeper->lock);
 }
 
-static bool await_end(struct page_sweeper *sweeper)
-{
-        struct timespec until = clock_after_ms(PATIENCE_MS);
-        bool has_ended;
-        int r = 0;
-
-        pthread_mutex_lock(&sweeper->lock);
-        sweeper->ending = true;
-        pthread_cond_signal(&sweeper->came);
-        while (!sweeper->has_ended && !r)
-                r = pthread_cond_timedwait(&sweeper->went, &sweeper->lock, &until);
-        has_ended = sweeper->has_ended;
-        pthread_mutex_unlock(&sweeper->lock);
-        return has_ended;
-}
-
 struct page_sweeper *page_sweeper_free(struct page_sweeper *sweeper)
 {
         if (!sweeper)
                 return NULL;
-        if (!await_end(sweeper)) {
+        pthread_mutex_lock(&sweeper->lock);
+        sweeper->ending = true;
+        pthread_cond_signal(&sweeper->came);
+        pthread_mutex_unlock(&sweeper->lock);
+        if (!thread_join_within(sweeper->thread, PATIENCE_MS * NS_PER_MS)) {
                 abandoned_threads_add(
                         sweeper->thread,
                         "a process delays freeing memory; the kernel frees it when the "
                         "process and gpumemd have ended");
                 return NULL;
         }
-        pthread_join(sweeper->thread, NULL);
         pthread_cond_destroy(&sweeper->went);
         pthread_cond_destroy(&sweeper->came);
         pthread_mutex_destroy(&sweeper->lock);
@@ -204,41 +192,43 @@ static struct sweep *sweep_new(void *bytes, int fd, uint64_t n_bytes)
         struct sweep *sweep = malloc(sizeof(*sweep));
 
         if (sweep)
-                *sweep = (struct sweep){.bytes = bytes, .fd = fd, .n_bytes = n_bytes};
+                *sweep = (struct sweep){
+                        .is_file = !bytes, .bytes = bytes, .fd = fd, .n_bytes = n_bytes};
         return sweep;
 }
 
 static void submit(struct page_sweeper *sweeper, struct sweep *sweep)
 {
         TAILQ_INSERT_TAIL(&sweeper->sweeps, sweep, link);
+        if (sweep->is_file)
+                return;
         sweeper->n++;
         sweeper->n_bytes += sweep->n_bytes;
-}
-
-static bool has_room(const struct page_sweeper *sweeper, uint64_t n_bytes)
-{
-        return !sweeper->n || (sweeper->n < WAITING_MAX && sweeper->n_bytes < WAITING_MAX_BYTES &&
-                               n_bytes <= WAITING_MAX_BYTES - sweeper->n_bytes);
 }
 
 /* The thread is woken when the lock is free: else the loop wakes it twice. */
 void page_sweeper_take_mapping(struct page_sweeper *sweeper, void *take_bytes, size_t n_bytes)
 {
         struct sweep *sweep = sweep_new(take_bytes, -1, n_bytes);
-        bool is_taken;
 
-        pthread_mutex_lock(&sweeper->lock);
-        is_taken = sweep && !sweeper->is_late && has_room(sweeper, n_bytes);
-        if (is_taken)
-                submit(sweeper, sweep);
-        pthread_mutex_unlock(&sweeper->lock);
-        if (is_taken) {
-                pthread_cond_signal(&sweeper->came);
+        if (!sweep) {
+                (void)munmap(take_bytes, n_bytes);
                 return;
         }
-        clear_start(take_bytes, n_bytes);
-        (void)munmap(take_bytes, n_bytes);
-        free(sweep);
+        pthread_mutex_lock(&sweeper->lock);
+        submit(sweeper, sweep);
+        pthread_mutex_unlock(&sweeper->lock);
+        pthread_cond_signal(&sweeper->came);
+}
+
+bool page_sweeper_keeps_up(struct page_sweeper *sweeper)
+{
+        bool keeps_up;
+
+        pthread_mutex_lock(&sweeper->lock);
+        keeps_up = sweeper->n < MANY_WAITING && sweeper->n_bytes < MANY_WAITING_BYTES;
+        pthread_mutex_unlock(&sweeper->lock);
+        return keeps_up;
 }
 
 /* Waits for the sweep. True: it is done or was dequeued, and the caller owns it. */

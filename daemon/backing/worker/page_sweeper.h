@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Frees the pages of files that clients may still hold, so that only empty files are left to them, but for a board that its
- * client has sealed. A process that writes to the file can delay this as long as it likes, so a thread of its own does it, and
- * callers wait only briefly. While a sweep is delayed, few are queued behind it. Others only drop their
- * mapping and fd, and the kernel frees their memory unless a process holds the file. Any thread. */
+/* Frees the pages of files that clients may still hold, so that only empty files are left to them. A process that writes to
+ * the file can delay this as long as it likes, so a thread of its own does it, and callers wait only briefly. While one sweep is
+ * delayed, what comes behind it waits, too. Any thread. */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -22,6 +22,9 @@ struct page_sweeper *page_sweeper_free(struct page_sweeper *sweeper);
 /* Frees the memory behind a shared mapping, and unmaps it. Its first 4096 bytes are zero before any other, so that those
  * that read meanwhile notice: they check the first row or the header again. */
 void page_sweeper_take_mapping(struct page_sweeper *sweeper, void *take_bytes, size_t n_bytes);
+
+/* False: many wait, so that no more should be shared that would have to be swept. */
+bool page_sweeper_keeps_up(struct page_sweeper *sweeper);
 
 /* Frees the memory of a whole file. Returns when that is done, after a second, or at once while an earlier
  * sweep is delayed. */

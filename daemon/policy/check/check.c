@@ -365,6 +365,8 @@ static void check_actions(const struct policy *policy)
 void policy_check(const struct policy *policy)
 {
         assert(policy_open_blocks(policy) <= policy->max_blocks);
+        if (policy->limits)
+                limits_check(policy->limits);
         check_pools(policy);
         check_tenants(policy);
         check_clients(policy);

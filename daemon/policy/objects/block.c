@@ -165,18 +165,9 @@ bool block_may_be_idle(const struct block *block)
         return block->word;
 }
 
-/* In place of one that its client has removed. */
-static const _Atomic uint64_t no_word;
-
-/* A client may have taken the pages of its board away before it sealed that: a look then takes a page fault, as long as dozens
- * of others. While the lease is busy its word is not 0, so there is no second look at one that is. */
-bool block_is_said_idle(struct block *block)
+bool block_is_said_idle(const struct block *block)
 {
-        uint64_t word = atomic_load_explicit(block->word, memory_order_relaxed);
-
-        if (!word)
-                block->word = &no_word;
-        return word == block->idle_word;
+        return atomic_load_explicit(block->word, memory_order_relaxed) == block->idle_word;
 }
 
 static bool has_word(const struct block *block)

@@ -64,7 +64,7 @@ void block_set_unmap_timed_out(struct block *block);
 bool block_may_be_idle(const struct block *block);
 
 /* Whether its lease's word says so, of a block that may be idle: if not, the lease is not. */
-bool block_is_said_idle(struct block *block);
+bool block_is_said_idle(const struct block *block);
 
 /* What policy_next_block saw of it; it may be idle. */
 void block_set_seen_idle(struct block *block, bool is_idle);

@@ -29,7 +29,7 @@ struct block_listing {
         uint32_t uid;                 /* the tenant's */
         const struct client *charged; /* NULL: no client */
         uint32_t n_holders;           /* busy leases */
-        uint64_t lease_id;            /* the latest one that may be mapped; 0: none */
+        uint64_t lease_id;            /* the latest one that may be mapped; 0: no client maps it */
         uint32_t n_charge_transfers;
         uint64_t made_ns;
         uint64_t since_ns; /* when its state began */

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/policy/state/limits.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 static void fill(struct limit_set *limits, uint64_t max)
 {
@@ -31,13 +33,33 @@ struct limits *limits_free(struct limits *table)
         return NULL;
 }
 
+void limits_check(const struct limits *table)
+{
+        for (size_t i = 1; i < table->n_uids; i++)
+                assert(table->uids[i - 1].uid < table->uids[i].uid);
+}
+
+/* Of the first uid that is not below this one; n_uids: there is none. */
+static size_t find_place(const struct limits *table, uint32_t uid)
+{
+        size_t low = 0, high = table->n_uids;
+
+        while (low < high) {
+                size_t middle = low + (high - low) / 2;
+
+                if (table->uids[middle].uid < uid)
+                        low = middle + 1;
+                else
+                        high = middle;
+        }
+        return low;
+}
+
 size_t limits_find_uid(const struct limits *table, uint32_t uid)
 {
-        size_t i = 0;
+        size_t i = find_place(table, uid);
 
-        while (i < table->n_uids && table->uids[i].uid != uid)
-                i++;
-        return i;
+        return i < table->n_uids && table->uids[i].uid == uid ? i : table->n_uids;
 }
 
 static struct uid_limits *find(const struct limits *table, uint32_t uid)
@@ -50,13 +72,17 @@ static struct uid_limits *find(const struct limits *table, uint32_t uid)
 static int find_or_add(struct limits *table, uint32_t uid, struct uid_limits **ret_limits)
 {
         struct uid_limits *found = find(table, uid), *uids;
+        size_t place;
 
         if (!found) {
                 uids = realloc(table->uids, (table->n_uids + 1) * sizeof(*uids));
                 if (!uids)
                         return -ENOMEM;
                 table->uids = uids;
-                found = &uids[table->n_uids++];
+                place = find_place(table, uid);
+                found = &uids[place];
+                memmove(found + 1, found, (table->n_uids - place) * sizeof(*uids));
+                table->n_uids++;
                 found->uid = uid;
                 fill(&found->limits, LIMIT_INHERIT);
         }

@@ -2,8 +2,9 @@
 /* The most that clients and tenants may be charged, by kind of limit.
  *
  * A table has one set of limits for every client, one for every tenant, and sets for tenants of certain
- * uids. The policy owns the current table; the server builds a new one from the configuration, or changes
- * one limit. Limits of pools are in struct pool. Pure. */
+ * uids, in their order: each waiting request looks for its own several times, and a site may have thousands. The policy
+ * owns the current table; the server builds a new one from the configuration, or changes one limit. Limits of pools
+ * are in struct pool. Pure. */
 #pragma once
 
 #include <stddef.h>
@@ -31,13 +32,14 @@ struct uid_limits {
 struct limits {
         struct limit_set client; /* of each client */
         struct limit_set tenant; /* of each tenant without a limit for its uid */
-        struct uid_limits *uids;
+        struct uid_limits *uids; /* the lowest first */
         size_t n_uids;
 };
 
 /* A table without limits; -ENOMEM. */
 int limits_new(struct limits **ret_table);
 struct limits *limits_free(struct limits *table);
+void limits_check(const struct limits *table);
 
 /* Sets the limit of a uid's tenants; LIMIT_INHERIT removes it. -ENOMEM changes nothing. */
 int limits_set_uid(struct limits *table, uint32_t uid, enum limit_kind kind, uint64_t max);

@@ -9,12 +9,15 @@
 #include "base/fdset.h"
 #include "base/size.h"
 
-/* A socket, a pidfd, and the board's file until the client asks for memory. */
+/* A socket, a pidfd, and the board's file. */
 #define SESSION_N_FDS 3
 
 #define ARRIVALS_A_USER 1024
 
 #define FEW_FDS 32
+
+/* The daemon's own and the driver's, and what is made ahead. With fewer libuv ends the process. */
+#define FDS_AT_LEAST 128
 
 /* Used where the system sets no limit. */
 #define FDS_AT_MOST 1000000
@@ -40,7 +43,7 @@ static void make_table(void)
         closep(&fd);
 }
 
-/* Every block needs one fd and every client two or three, so the usual soft limit of 1024 is too low. */
+/* Every block needs one fd and every client three, so the usual soft limit of 1024 is too low. */
 int fd_limits_raise(void)
 {
         struct rlimit limit;
@@ -66,12 +69,15 @@ static const uint64_t least[ALLOWANCE_N_KINDS] = {
         [ALLOWANCE_QUEUED_BYTES] = 16 * KIB,
 };
 
-/* Half of the fds are for sessions, three sixteenths for queued replies, and as many for blocks. What is left is for
- * files that are made ahead, and for those that the daemon opens. The kernel counts fds in flight separately,
+/* Half of the fds are for sessions, three sixteenths for queued replies, as many for blocks, and one for lanes. What is
+ * left is for files that are made ahead, and for those that the daemon opens. The kernel counts fds in flight separately,
  * against a limit of the same size. */
-void fd_limits_init(struct server *server)
+int fd_limits_init(struct server *server)
 {
         struct allowances *all = &server->accounts.allowances;
+
+        if (max_fds() < FDS_AT_LEAST)
+                return -EMFILE;
 
         all->max[ALLOWANCE_CONNECTIONS] = max_fds() / 2 / SESSION_N_FDS;
         all->max[ALLOWANCE_IN_FLIGHT] = max_fds() / 2;
@@ -84,6 +90,7 @@ void fd_limits_init(struct server *server)
         }
         all->max_each[ALLOWANCE_QUEUED_BYTES] = QUEUED_BYTES_OF_EACH;
         all->max_tenants[ALLOWANCE_QUEUED_BYTES] = USER_TIMES * QUEUED_BYTES_OF_EACH;
+        return 0;
 }
 
 /* At most as many as there may be sessions: each has the fds of one, but waits only for a moment. One container may have
@@ -105,6 +112,12 @@ bool fd_limits_are_few(int fd)
 uint64_t fd_limits_max_blocks(void)
 {
         return (uint64_t)max_fds() * 3 / 16;
+}
+
+/* Half of these may be sockets: each has three fds beside the session's, and those of one frame. */
+unsigned fd_limits_max_lane_links(void)
+{
+        return max_fds() / 64;
 }
 
 void fd_limits_set_each(struct server *server, const struct user_rule *rule)

@@ -47,8 +47,10 @@ struct reply_bound {
 
 struct event_history;
 struct page_sweeper;
+struct board_files;
 struct file_stock;
 struct fd_closer;
+struct lanes;
 
 /* A file in /dev, as last checked. */
 struct watched_file {
@@ -123,14 +125,17 @@ struct server {
         struct policy *policy;
         struct event_history *history; /* see event_log.h */
         struct page_sweeper *sweeper;
-        struct file_stock *boards;
+        uint32_t n_slots;           /* of each client */
+        struct board_files *boards; /* see board_file.h */
         struct file_stock *stats_files;
         struct fd_closer *closer; /* of sockets that may take long to close; NULL: none does */
+        struct lanes *lanes;      /* see daemon/server/transport/lanes.h */
         bool may_get_fds;         /* with frames: not all sockets forbid it */
         uint64_t incarnation;
         struct server_pool *pools;
         uint32_t n_pools;
-        int pools_fd; /* sealed memfd with the rows of all pools */
+        int pools_fd;            /* sealed memfd with the rows of all pools */
+        bool pools_have_changed; /* since it was made */
         struct wake worker_wake;
         struct wake device_wake;
         uv_timer_t device_timeout;

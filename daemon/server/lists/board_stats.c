@@ -18,17 +18,7 @@ static uint64_t peak_of(uint64_t reported, uint64_t now, uint64_t n_capacity_byt
 
 static bool reports(const struct session *session)
 {
-        return session->board_is_kept && session->state == SESSION_READY && !session->board_is_lost;
-}
-
-/* As for a lease's word in lease.c: the daemon wrote the header, which is not 0. */
-static bool has_board(struct session *session)
-{
-        const struct board_header *header = session->board;
-
-        if (reports(session) && !header->version)
-                session->board_is_lost = true;
-        return reports(session);
+        return session->board.counts && session->state == SESSION_READY;
 }
 
 /* The client can write to its board at any time: each number is read once, and is limited to a possible
@@ -41,9 +31,9 @@ struct board_stats board_stats_read(struct session *session, uint32_t pool)
         struct board_sums sums;
         struct board_stats stats = {0};
 
-        if (!has_board(session))
+        if (!reports(session))
                 return stats;
-        board = board_pool(session->board, pool);
+        board = board_pool(session->board.file.bytes, pool);
         sums = board_sum(board);
         stats.allocated = at_most(sums.allocated, charged);
         stats.requested = at_most(sums.requested, stats.allocated);
@@ -64,7 +54,7 @@ void board_stats_prefetch(const struct session *session)
                 return;
         client_prefetch_charges(session->client);
         for (uint32_t pool = 0; pool < session->server->n_pools; pool++) {
-                const char *board = (const char *)board_pool(session->board, pool);
+                const char *board = (const char *)board_pool(session->board.file.bytes, pool);
 
                 for (size_t offset = 0; offset < sizeof(struct board_pool); offset += CACHE_LINE)
                         __builtin_prefetch(board + offset);

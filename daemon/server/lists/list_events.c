@@ -211,9 +211,11 @@ static bool reply(struct walk *walk)
         struct session *session = walk->asker;
         bool is_full = listing->n_found == ROWS_MAX;
         struct frame reply = FRAME_NULL;
+        int r;
 
-        if (row_buffer_take_file(&listing->rows, session, &fd)) {
-                row_buffer_refuse(&listing->rows, session, walk->request.serial);
+        r = row_buffer_take_file(&listing->rows, session, &fd);
+        if (r) {
+                row_buffer_refuse(&listing->rows, session, walk->request.serial, r);
                 return false;
         }
         reply.events_reply = (struct message_events_reply){

@@ -224,9 +224,11 @@ static void reply(struct limit_list *list)
         CLEANUP(closep)
         int fd = -1;
         struct frame frame = FRAME_NULL;
+        int r;
 
-        if (row_buffer_take_file(&list->rows, session, &fd)) {
-                row_buffer_refuse(&list->rows, session, list->walk.request.serial);
+        r = row_buffer_take_file(&list->rows, session, &fd);
+        if (r) {
+                row_buffer_refuse(&list->rows, session, list->walk.request.serial, r);
                 return;
         }
         frame.limits_reply.n_rows = list->rows.n_rows;

@@ -232,9 +232,11 @@ bool listing_reply(struct walk *walk)
         struct fdset fds = FDSET_NULL;
         struct frame reply = FRAME_NULL;
         struct listing *listing = listing_of(walk);
+        int r;
 
-        if (make_fds(listing, &fds)) {
-                row_buffer_refuse(&listing->rows, walk->asker, walk->request.serial);
+        r = make_fds(listing, &fds);
+        if (r) {
+                row_buffer_refuse(&listing->rows, walk->asker, walk->request.serial, r);
                 return false;
         }
         reply.clients_reply = (struct message_clients_reply){
@@ -304,9 +306,11 @@ static void reply_with_stats(struct session *asker, const struct frame *request)
         CLEANUP(closep)
         int fd = -1;
         struct frame reply = FRAME_NULL;
+        int r;
 
-        if (make_stats(asker, &asker->server->stats.last, &fd)) {
-                session_refuse_for_memory(asker, request->serial);
+        r = make_stats(asker, &asker->server->stats.last, &fd);
+        if (r) {
+                rows_refuse_file(asker, request->serial, r);
                 return;
         }
         reply.stats_reply.n_rows = asker->server->n_pools;

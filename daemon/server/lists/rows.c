@@ -139,23 +139,28 @@ bool row_buffer_write_some(struct row_buffer *buffer)
 
 int row_buffer_take_file(struct row_buffer *buffer, struct session *session, int *ret_fd)
 {
-        int r = buffer->failed ? -ENOMEM : 0;
-
-        if (!r && n_all_bytes(buffer))
-                r = reply_files_keep(session, buffer->file, n_all_bytes(buffer));
-        if (r)
-                return r;
-        buffer->has_file = false;
-        *ret_fd = buffer->file;
-        return 0;
+        if (buffer->failed)
+                return -ENOMEM;
+        return reply_files_keep(session, buffer->file, n_all_bytes(buffer), ret_fd);
 }
 
-void row_buffer_refuse(const struct row_buffer *buffer, struct session *session, uint32_t serial)
+void row_buffer_refuse(const struct row_buffer *buffer, struct session *session, uint32_t serial,
+                       int r)
 {
         if (buffer->is_beyond)
                 session_send_error(session, serial, GPUMEM_E_TOO_MANY,
                                    "the lists that are being made for this user would take more "
                                    "than 64 MiB; ask for one at a time");
+        else
+                rows_refuse_file(session, serial, r);
+}
+
+void rows_refuse_file(struct session *session, uint32_t serial, int r)
+{
+        if (r == GPUMEM_E_TOO_MANY)
+                session_send_error(session, serial, GPUMEM_E_TOO_MANY,
+                                   "gpumemd makes no more lists: a process that writes to one "
+                                   "delays that the memory of earlier ones is freed");
         else
                 session_refuse_for_memory(session, serial);
 }

@@ -52,8 +52,12 @@ bool row_buffer_write_some(struct row_buffer *buffer);
 /* The file, with all rows, for the session's reply. Negative if it could not be made. */
 int row_buffer_take_file(struct row_buffer *buffer, struct session *session, int *ret_fd);
 
-/* Answers that request with why there is no file. */
-void row_buffer_refuse(const struct row_buffer *buffer, struct session *session, uint32_t serial);
+/* Answers that request with why there is no file. r: of row_buffer_take_file. */
+void row_buffer_refuse(const struct row_buffer *buffer, struct session *session, uint32_t serial,
+                       int r);
+
+/* The same where there is no buffer. r: of reply_files_make. */
+void rows_refuse_file(struct session *session, uint32_t serial, int r);
 
 /* Whether the peer may see this tenant's rows one by one. */
 bool rows_may_show(const struct session *session, const struct tenant *tenant);

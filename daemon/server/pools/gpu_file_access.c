@@ -71,7 +71,7 @@ static enum gpu_file_verdict judge(const struct session *session, const struct d
         size_t n = 0;
         int r;
 
-        r = read_groups(session->transport.fd, groups, &n);
+        r = read_groups(session->transport.peer_fd, groups, &n);
         if (r == -ERANGE)
                 return GPU_FILE_TOO_MANY_GROUPS;
         return r || device_file_opens(file, session->peer.uid, groups, n) ? GPU_FILE_OPENS

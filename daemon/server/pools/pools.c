@@ -13,6 +13,7 @@
 #include "base/memfd.h"
 #include "base/size.h"
 #include "daemon/backing/pinned/nodes.h"
+#include "daemon/backing/worker/fd_closer.h"
 #include "daemon/server/core/pool_settings.h"
 #include "daemon/server/core/server_options.h"
 #include "daemon/server/pools/device_watch.h"
@@ -171,29 +172,32 @@ static int publish(struct server *server)
                                   &server->pools_fd);
 }
 
-static int republish(struct server *server)
+int pools_publish_changes(struct server *server)
 {
-        CLEANUP(closep)
-        int before = steal_fd(&server->pools_fd);
-        int r = publish(server);
+        int before, r;
 
-        if (r)
-                server->pools_fd = steal_fd(&before);
-        return r;
+        if (!server->pools_have_changed)
+                return 0;
+        before = steal_fd(&server->pools_fd);
+        r = publish(server);
+        if (r) {
+                server->pools_fd = before;
+                return r;
+        }
+        fd_closer_take_file(server->closer, before);
+        server->pools_have_changed = false;
+        return 0;
 }
 
-int pools_set_max(struct server *server, uint32_t pool, uint64_t max_bytes)
+void pools_set_max(struct server *server, uint32_t pool, uint64_t max_bytes)
 {
         char text[SIZE_TEXT_MAX];
-        int r;
 
         server->pools[pool].row.n_max_bytes = max_bytes;
-        r = policy_set_pool_max(server->policy, pool, max_bytes, server_now_ns(server));
-        if (r)
-                return err_fold(r);
+        server->pools_have_changed = true;
+        (void)policy_set_pool_max(server->policy, pool, max_bytes, server_now_ns(server));
         log_info("pool %u (%s): at most %s", pool, server->pools[pool].row.name,
                  size_format(max_bytes, text));
-        return republish(server);
 }
 
 /* Warns if a tenant may keep the whole pool: idle memory is then never taken for another tenant. */

@@ -16,8 +16,12 @@ void pools_cancel(struct server *server);
  * not reused. */
 void pools_check_integrity(struct server *server, struct client *client, uint64_t lease_id);
 
-/* Sets the limit. It holds also on an error, which says that the rows for clients could not be updated. */
-int pools_set_max(struct server *server, uint32_t pool, uint64_t max_bytes);
+/* Sets the limit of a pool that there is. The rows for clients are made after all such changes. */
+void pools_set_max(struct server *server, uint32_t pool, uint64_t max_bytes);
+
+/* Makes the rows for clients again if a limit was set since that was last done. On an error clients have those of before,
+ * and the next call tries it again. */
+int pools_publish_changes(struct server *server);
 
 /* Sets the bytes that each tenant keeps in the pool. */
 void pools_set_min(struct server *server, uint32_t pool, uint64_t min_bytes);

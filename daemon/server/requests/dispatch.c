@@ -23,7 +23,6 @@
 #include "daemon/server/requests/share_requests.h"
 #include "daemon/server/session/audit_log.h"
 #include "daemon/server/session/authorization.h"
-#include "daemon/server/session/file_stock.h"
 #include "daemon/server/session/event_log.h"
 #include "daemon/server/session/request_walk.h"
 #include "gpumem.h"
@@ -35,34 +34,28 @@ static void refuse(struct session *session, const struct frame *frame, int code,
         session_send_error(session, frame->serial, code, text ? text : proto_error_text(code));
 }
 
-static int take_board(struct session *session)
+static int give_board(struct session *session)
 {
-        struct stock_file board;
-        int r = file_stock_take(session->server->boards, &board);
-
-        if (r)
-                return r;
-        session->board = board.bytes;
-        session->n_board_bytes = board.n_bytes;
-        session->board_fd = board.fd;
-        return 0;
+        return board_file_init(session->server, session->features & PROTO_FEATURE_BOARD,
+                               &session->board);
 }
 
 static void welcome(struct session *session, uint32_t serial)
 {
         struct server *server = session->server;
         struct frame frame = FRAME_NULL;
-        int fds[] = {session->board_fd, server->pools_fd};
+        int fds[] = {session->board.file.fd, server->pools_fd};
 
         frame.welcome = (struct message_welcome){
                 .version = PROTO_VERSION,
-                .n_slots = CLIENT_N_SLOTS,
+                .n_slots = server->n_slots,
                 .features = session->features,
                 .incarnation = server->incarnation,
-                .n_board_bytes = session->n_board_bytes,
+                .n_board_bytes = session->board.file.n_bytes,
                 .n_pools = server->n_pools,
                 .n_row_bytes = sizeof(struct pool_row),
         };
+        session->board.is_sent = true;
         session_send(session, &frame, MESSAGE_WELCOME, serial, fds, 2);
 }
 
@@ -132,8 +125,8 @@ static bool become_client(struct walk *walk)
         authorization_find_owner(session, &owner_key);
         r = session_watch_process(session);
         if (!r)
-                r = policy_add_client(session->server->policy, &key, &owner_key, CLIENT_N_SLOTS,
-                                      NULL, session, &client);
+                r = policy_add_client(session->server->policy, &key, &owner_key,
+                                      session->server->n_slots, NULL, session, &client);
         if (r) {
                 /* A child has its connection, and may not speak for it. */
                 if (r == -ESRCH)
@@ -166,8 +159,9 @@ static void take_hello(struct session *session, const struct frame *frame)
                 session_end_connection(session);
                 return;
         }
+        session->features = frame->hello.features & PROTO_FEATURES;
         hello = calloc(1, sizeof(*hello));
-        if (!hello || take_board(session)) {
+        if (!hello || give_board(session)) {
                 free(hello);
                 session_refuse_for_memory(session, frame->serial);
                 session_end_connection(session);
@@ -175,7 +169,6 @@ static void take_hello(struct session *session, const struct frame *frame)
         }
         memcpy(session->program, frame->hello.program, sizeof(session->program));
         memcpy(session->name, frame->hello.program, sizeof(session->name));
-        session->features = frame->hello.features & PROTO_FEATURES;
         walk_begin(session, frame, &hello->walk, parts, hello_free);
 }
 

@@ -77,11 +77,7 @@ static void log_own_changes(const struct limits *before, const struct limits *no
 
 static bool names(const struct limits *table, uint32_t uid)
 {
-        for (size_t i = 0; table && i < table->n_uids; i++) {
-                if (table->uids[i].uid == uid)
-                        return true;
-        }
-        return false;
+        return table && limits_find_uid(table, uid) < table->n_uids;
 }
 
 void limit_text_log_changes(const struct limits *before, const struct limits *now)

@@ -192,7 +192,7 @@ static int set_limit(struct session *session, const struct message_set_limits *s
         else if (set->kind > PROTO_LIMIT_MIN_BYTES)
                 set_stock(server, set);
         else if (set->scope == PROTO_LIMIT_OF_POOL)
-                r = pools_set_max(server, set->holder, pool_max(server, set));
+                pools_set_max(server, set->holder, pool_max(server, set));
         else
                 r = policy_set_limit(server->policy, (enum limit_scope)set->scope, set->holder,
                                      kind_of(set), set->max, server_now_ns(server));
@@ -219,15 +219,20 @@ static void check_pools(const struct server *server, const struct limit_draft *d
         }
 }
 
+/* One that fails keeps none of the others from being made: the first error is returned. */
 static int set_all(struct session *session, const struct limit_draft *draft)
 {
-        int r = 0;
+        int result = 0, r;
 
         session->server->limits_revision++;
-        for (unsigned i = 0; i < draft->n && !r; i++)
+        for (unsigned i = 0; i < draft->n; i++) {
                 r = set_limit(session, &draft->changes[i]);
+                if (!result)
+                        result = r;
+        }
+        r = pools_publish_changes(session->server);
         check_pools(session->server, draft);
-        return r;
+        return result ? result : r;
 }
 
 static int note(struct session *session, const struct message_set_limits *set)

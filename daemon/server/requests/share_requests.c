@@ -115,23 +115,25 @@ void share_requests_attach(struct session *session, const struct frame *frame)
         struct lease *lease;
         struct block *block;
         uint64_t n_bytes;
+        uint32_t pool;
         int r;
 
         if (!session_may_lease(session)) {
                 refuse(session, frame->serial, GPUMEM_E_DENIED);
                 return;
         }
-        r = policy_attach(session->server->policy, session->client, &token, &lease, &n_bytes);
+        /* Before the lease, which would end what is kept for another client. */
+        r = policy_shared_pool(session->server->policy, session->client, &token, &pool);
+        if (!r && gpu_file_access_refuse(session, frame->serial, pool))
+                return;
+        if (!r)
+                r = policy_attach(session->server->policy, session->client, &token, &lease,
+                                  &n_bytes);
         if (r) {
                 refuse(session, frame->serial, r);
                 return;
         }
         block = lease_block(lease);
-        if (gpu_file_access_refuse(session, frame->serial, block_pool(block))) {
-                (void)policy_return(session->server->policy, session->client, lease_id(lease),
-                                    RETURN_UNMAPPED, server_now_ns(session->server));
-                return;
-        }
         event_log_note(session, LISTED_EVENT_GRANTED, block_pool(block), block_bytes(block),
                        "attached by a token");
         backing = block_backing(block);

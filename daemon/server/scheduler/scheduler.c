@@ -111,10 +111,10 @@ static void note_for_guarantees(struct scheduler *scheduler, const struct payer 
         }
 }
 
-static void read_clocks(struct scheduler *scheduler, uint64_t now_ns)
+static void note_clocks(struct scheduler *scheduler, uint64_t now_ns, uint64_t now_cpu_ns)
 {
         scheduler->read.wall_ns = now_ns;
-        scheduler->read.cpu_ns = clock_thread_cpu_ns();
+        scheduler->read.cpu_ns = now_cpu_ns;
         scheduler->read.idle_ns = scheduler->idle_ns;
 }
 
@@ -125,20 +125,34 @@ static bool is_clock_due(const struct scheduler *scheduler, uint64_t now_ns)
                scheduler->idle_ns - scheduler->read.idle_ns > IDLE_NS;
 }
 
-/* A step's time less that in which the kernel ran others, if there was any since the CPU's clock was last read. */
+/* So much less the time in which the kernel ran others, if there was any since the CPU's clock was last read. */
+static uint64_t own_part(const struct scheduler *scheduler, uint64_t n_ns, uint64_t now_ns,
+                         uint64_t now_cpu_ns)
+{
+        uint64_t n_idle_ns = scheduler->idle_ns - scheduler->read.idle_ns;
+        uint64_t n_passed_ns = now_ns - scheduler->read.wall_ns - n_idle_ns;
+        uint64_t n_ran_ns = now_cpu_ns - scheduler->read.cpu_ns;
+        uint64_t n_others_ns = n_passed_ns > n_ran_ns ? n_passed_ns - n_ran_ns : 0;
+
+        n_ns = n_others_ns < n_ns ? n_ns - n_others_ns : 0;
+        return n_ns < n_ran_ns ? n_ns : n_ran_ns;
+}
+
 static uint64_t own_time(struct scheduler *scheduler, uint64_t now_ns, uint64_t n_ns)
 {
-        uint64_t wall_ns = scheduler->read.wall_ns, cpu_ns = scheduler->read.cpu_ns;
-        uint64_t idle_ns = scheduler->read.idle_ns, n_passed_ns, n_ran_ns, n_others_ns;
+        uint64_t cpu_ns;
 
         if (n_ns <= SUSPECT_NS)
                 return n_ns;
-        read_clocks(scheduler, now_ns);
-        n_passed_ns = now_ns - wall_ns - (scheduler->read.idle_ns - idle_ns);
-        n_ran_ns = scheduler->read.cpu_ns - cpu_ns;
-        n_others_ns = n_passed_ns > n_ran_ns ? n_passed_ns - n_ran_ns : 0;
-        n_ns = n_others_ns < n_ns ? n_ns - n_others_ns : 0;
-        return n_ns < n_ran_ns ? n_ns : n_ran_ns;
+        cpu_ns = clock_thread_cpu_ns();
+        n_ns = own_part(scheduler, n_ns, now_ns, cpu_ns);
+        note_clocks(scheduler, now_ns, cpu_ns);
+        return n_ns;
+}
+
+uint64_t scheduler_own_time(const struct scheduler *scheduler, uint64_t now_ns, uint64_t n_ns)
+{
+        return own_part(scheduler, n_ns, now_ns, clock_thread_cpu_ns());
 }
 
 static void count(struct scheduler_stats *stats, uint64_t n_ns)
@@ -194,7 +208,7 @@ static void take_turn(struct scheduler *scheduler)
         uint64_t now_ns = clock_now_ns(), end_ns = now_ns + TURN_NS;
 
         if (is_clock_due(scheduler, now_ns))
-                read_clocks(scheduler, now_ns);
+                note_clocks(scheduler, now_ns, clock_thread_cpu_ns());
         while (now_ns < end_ns && take_step(scheduler, &now_ns))
                 ;
 }

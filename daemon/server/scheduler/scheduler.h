@@ -76,6 +76,9 @@ void scheduler_deinit(struct scheduler *scheduler);
 /* That payer, too, pays for the step under way. Once in a step. */
 void scheduler_charge_also(struct scheduler *scheduler, struct payer *payer);
 
+/* Of n_ns that end now: those in which the kernel ran no other thread in this one's place. */
+uint64_t scheduler_own_time(const struct scheduler *scheduler, uint64_t now_ns, uint64_t n_ns);
+
 /* Whether tasks wait for their steps. */
 bool scheduler_has_work(const struct scheduler *scheduler);
 

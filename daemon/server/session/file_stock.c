@@ -2,42 +2,28 @@
 #include "daemon/server/session/file_stock.h"
 
 #include <pthread.h>
-#include <stdbool.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 
 #include "base/err.h"
 #include "base/fdset.h"
-#include "base/memfd.h"
 #include "daemon/server/core/fd_limits.h"
 
 struct file_stock {
-        const char *name;
-        file_stock_maker maker;
-        void *first; /* what each file begins with */
-        size_t n_first_bytes, n_bytes;
+        file_stock_maker *make;
+        size_t n_bytes;
         pthread_mutex_t lock; /* guards the fields below */
         struct stock_file files[FILE_STOCK_MAX];
         unsigned n;
 };
 
-int file_stock_new(const char *name, file_stock_maker maker, const void *first,
-                   size_t n_first_bytes, size_t n_bytes, struct file_stock **ret_stock)
+int file_stock_new(file_stock_maker *make, size_t n_bytes, struct file_stock **ret_stock)
 {
         struct file_stock *stock = calloc(1, sizeof(*stock));
 
         if (!stock)
                 return -ENOMEM;
-        stock->first = malloc(n_first_bytes);
-        if (!stock->first) {
-                free(stock);
-                return -ENOMEM;
-        }
-        memcpy(stock->first, first, n_first_bytes);
-        stock->name = name;
-        stock->maker = maker;
-        stock->n_first_bytes = n_first_bytes;
+        stock->make = make;
         stock->n_bytes = n_bytes;
         pthread_mutex_init(&stock->lock, NULL);
         *ret_stock = stock;
@@ -46,7 +32,8 @@ int file_stock_new(const char *name, file_stock_maker maker, const void *first,
 
 void stock_file_deinit(struct stock_file *file)
 {
-        (void)munmap(file->bytes, file->n_bytes);
+        if (file->bytes)
+                (void)munmap(file->bytes, file->n_bytes);
         closep(&file->fd);
 }
 
@@ -57,25 +44,8 @@ struct file_stock *file_stock_free(struct file_stock *stock)
         while (stock->n)
                 stock_file_deinit(&stock->files[--stock->n]);
         pthread_mutex_destroy(&stock->lock);
-        free(stock->first);
         free(stock);
         return NULL;
-}
-
-static int make(const struct file_stock *stock, struct stock_file *ret_file)
-{
-        CLEANUP(closep)
-        int fd = -1;
-        void *bytes;
-        int r = stock->maker(stock->name, stock->n_bytes, &fd);
-
-        if (!r)
-                r = memfd_map_shared(fd, stock->n_bytes, &bytes);
-        if (r)
-                return r;
-        memcpy(bytes, stock->first, stock->n_first_bytes);
-        *ret_file = (struct stock_file){bytes, stock->n_bytes, steal_fd(&fd)};
-        return 0;
 }
 
 static bool is_full(struct file_stock *stock)
@@ -106,13 +76,23 @@ void file_stock_fill(struct file_stock *stock)
 {
         struct stock_file file;
 
-        while (!is_full(stock) && make(stock, &file) == 0) {
+        while (!is_full(stock) && stock->make(stock->n_bytes, &file) == 0) {
                 if (fd_limits_are_few(file.fd)) {
                         stock_file_deinit(&file);
                         return;
                 }
                 put(stock, &file);
         }
+}
+
+bool file_stock_is_low(struct file_stock *stock)
+{
+        bool is_low;
+
+        pthread_mutex_lock(&stock->lock);
+        is_low = stock->n < FILE_STOCK_MAX / 2;
+        pthread_mutex_unlock(&stock->lock);
+        return is_low;
 }
 
 int file_stock_take(struct file_stock *stock, struct stock_file *ret_file)
@@ -124,5 +104,5 @@ int file_stock_take(struct file_stock *stock, struct stock_file *ret_file)
         if (has_one)
                 *ret_file = stock->files[--stock->n];
         pthread_mutex_unlock(&stock->lock);
-        return has_one ? 0 : make(stock, ret_file);
+        return has_one ? 0 : stock->make(stock->n_bytes, ret_file);
 }

@@ -4,34 +4,35 @@
  * of what it needs for such an answer. */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
 
 /* Made ahead at most: each has a file open. */
 #define FILE_STOCK_MAX 8
 
-/* A file of so many bytes, and the caller's mapping of it. */
+/* A file of so many bytes, as the client is to have it, and the caller's mapping of it. */
 struct stock_file {
         void *bytes;
         size_t n_bytes;
         int fd;
 };
 
+/* Makes one. Errors of the kernel's. Any thread. */
+typedef int file_stock_maker(size_t n_bytes, struct stock_file *ret_file);
+
 struct file_stock;
 
-/* Makes a file of so many zeros, as memfd_new. */
-typedef int (*file_stock_maker)(const char *name, uint64_t n_bytes, int *ret_fd);
-
-/* Its files have n_bytes: first those here, with their pages, and then zeros. The name outlives it. Nothing is made yet.
- * -ENOMEM. */
-int file_stock_new(const char *name, file_stock_maker maker, const void *first,
-                   size_t n_first_bytes, size_t n_bytes, struct file_stock **ret_stock);
+/* Of files of so many bytes. Nothing is made yet. -ENOMEM. */
+int file_stock_new(file_stock_maker *make, size_t n_bytes, struct file_stock **ret_stock);
 
 /* No other thread uses it any more. NULL is legal; returns NULL. */
 struct file_stock *file_stock_free(struct file_stock *stock);
 
 /* Makes files until there are FILE_STOCK_MAX, or few fds are left, or the kernel refuses one. Any thread. */
 void file_stock_fill(struct file_stock *stock);
+
+/* Whether it should be filled soon. Any thread. */
+bool file_stock_is_low(struct file_stock *stock);
 
 /* A file, which the caller unmaps and closes. It is made now if none is in stock. Errors of the kernel's. Any thread. */
 int file_stock_take(struct file_stock *stock, struct stock_file *ret_file);

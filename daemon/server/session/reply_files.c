@@ -13,6 +13,7 @@
 #include "daemon/server/session/authorization.h"
 #include "daemon/server/session/file_stock.h"
 #include "daemon/server/session/session.h"
+#include "gpumem.h"
 
 #define LOOK_MS 1000
 
@@ -43,13 +44,22 @@ static void end_if_unused(struct reply_owner *owner)
         free(owner);
 }
 
-/* A client that copies rows meanwhile checks the first row again, which is cleared first. */
+/* A client that copies rows meanwhile checks the first row again, which is cleared first. When the daemon ends, the client keeps
+ * the file, and may still read it. */
+static void take_memory_back(struct server *server, void *take_bytes, size_t n_bytes)
+{
+        if (server->stopping)
+                (void)munmap(take_bytes, n_bytes);
+        else
+                page_sweeper_take_mapping(server->sweeper, take_bytes, n_bytes);
+}
+
 static void take_back(struct reply_file *file)
 {
         struct server *server = file->session->server;
         struct reply_owner *owner = file->owner;
 
-        reply_files_take_back(server, file->bytes, file->n_bytes);
+        take_memory_back(server, file->bytes, file->n_bytes);
         TAILQ_REMOVE(&server->reply_files.list, file, of_all);
         TAILQ_REMOVE(&file->session->reply_files, file, of_session);
         TAILQ_REMOVE(&owner->files, file, of_owner);
@@ -132,14 +142,6 @@ static void on_look(uv_timer_t *timer)
                 (void)uv_timer_stop(timer);
 }
 
-void reply_files_take_back(struct server *server, void *take_bytes, size_t n_bytes)
-{
-        if (server->stopping)
-                (void)munmap(take_bytes, n_bytes);
-        else
-                page_sweeper_take_mapping(server->sweeper, take_bytes, n_bytes);
-}
-
 int reply_files_open(struct server *server)
 {
         TAILQ_INIT(&server->reply_files.list);
@@ -220,12 +222,20 @@ static void keep(struct session *session, struct reply_owner *owner, struct repl
                 (void)uv_timer_start(&server->reply_files.timer, on_look, LOOK_MS, LOOK_MS);
 }
 
+static bool may_be_made(const struct server *server)
+{
+        return server->stopping || page_sweeper_keeps_up(server->sweeper);
+}
+
 static int keep_mapping(struct session *session, void *bytes, size_t n_bytes)
 {
-        struct reply_file *file = malloc(sizeof(*file));
+        struct reply_file *file;
         struct reply_owner *owner;
         int r;
 
+        if (!may_be_made(session->server))
+                return GPUMEM_E_TOO_MANY;
+        file = malloc(sizeof(*file));
         if (!file)
                 return -ENOMEM;
         r = get_owner(session, &owner);
@@ -239,28 +249,63 @@ static int keep_mapping(struct session *session, void *bytes, size_t n_bytes)
         return 0;
 }
 
-int reply_files_keep(struct session *session, int fd, size_t n_bytes)
+int reply_files_keep(struct session *session, int fd, size_t n_bytes, int *ret_fd)
 {
+        CLEANUP(closep)
+        int reader = -1;
         void *bytes;
-        int r = memfd_map_shared(fd, n_bytes, &bytes);
+        int r = memfd_open_to_read(fd, &reader);
 
+        if (!r && n_bytes)
+                r = memfd_map_shared(fd, n_bytes, &bytes);
         if (r)
                 return r;
-        r = keep_mapping(session, bytes, n_bytes);
+        if (n_bytes) {
+                r = keep_mapping(session, bytes, n_bytes);
+                if (r) {
+                        (void)munmap(bytes, n_bytes);
+                        return r;
+                }
+        }
+        *ret_fd = steal_fd(&reader);
+        return 0;
+}
+
+/* With its pages. */
+static int make(size_t n_bytes, struct stock_file *ret_file)
+{
+        CLEANUP(closep)
+        int fd = -1, reader = -1;
+        void *bytes;
+        int r = memfd_new(REPLY_FILES_NAME, n_bytes, &fd);
+
+        if (!r)
+                r = memfd_open_to_read(fd, &reader);
+        if (!r)
+                r = memfd_map_shared(fd, n_bytes, &bytes);
         if (r)
-                (void)munmap(bytes, n_bytes);
-        return r;
+                return r;
+        memset(bytes, 0, n_bytes);
+        *ret_file = (struct stock_file){bytes, n_bytes, steal_fd(&reader)};
+        return 0;
+}
+
+static void fill_stock(void *argument)
+{
+        struct server *server = argument;
+
+        file_stock_fill(server->stats_files);
 }
 
 int reply_files_open_stock(struct server *server, size_t n_bytes)
 {
-        CLEANUP(freep)
-        void *zeros = calloc(1, n_bytes);
+        int r = file_stock_new(make, n_bytes, &server->stats_files);
 
-        if (!zeros)
-                return -ENOMEM;
-        return file_stock_new(REPLY_FILES_NAME, memfd_new, zeros, n_bytes, n_bytes,
-                              &server->stats_files);
+        if (r)
+                return r;
+        fill_stock(server);
+        page_sweeper_set_after(server->sweeper, fill_stock, server);
+        return 0;
 }
 
 int reply_files_make(struct session *session, const void *rows, size_t n_bytes, int *ret_fd)

@@ -7,7 +7,10 @@
  *
  * If they are too many or too large, the owner loses its oldest file that has most, by powers of two: a user, or a
  * container that root runs. So one that asks much pushes out its own files, not those that others are about to read. What
- * root and administrators read has a bound of its own, in which each connection is an owner. On the loop. */
+ * root and administrators read has a bound of its own, in which each connection is an owner.
+ *
+ * Clients can only read the files: to write to one would delay that its memory is taken back, which a thread does (page_sweeper.h).
+ * Root, in a container also, can write all the same. While many files wait for that thread, no more are made. On the loop. */
 #pragma once
 
 #include <stddef.h>
@@ -37,19 +40,15 @@ struct session;
 int reply_files_open(struct server *server);
 void reply_files_close(struct server *server);
 
-/* Keeps a memfd of so many bytes, with all rows in it, that the session is about to be sent. n_bytes is not 0. -ENOMEM
- * and other errors. */
-int reply_files_keep(struct session *session, int fd, size_t n_bytes);
+/* Keeps a memfd of so many bytes, with all rows in it, and gives the fd that the session is to be sent. -ENOMEM and other errors.
+ * GPUMEM_E_TOO_MANY: a process delays that memory of earlier files is freed. */
+int reply_files_keep(struct session *session, int fd, size_t n_bytes, int *ret_fd);
 
 /* For reply_files_make, whose files have so many bytes. -ENOMEM. */
 int reply_files_open_stock(struct server *server, size_t n_bytes);
 
-/* Keeps a file that begins with these rows, for which the stock's have room. */
+/* Keeps a file that begins with these rows, for which the stock's have room. Errors of reply_files_keep. */
 int reply_files_make(struct session *session, const void *rows, size_t n_bytes, int *ret_fd);
-
-/* Takes back memory that was shared with a client. When the daemon ends, the client keeps it, and may still
- * read or need it. */
-void reply_files_take_back(struct server *server, void *take_bytes, size_t n_bytes);
 
 /* Takes back all files of a session that ends. */
 void reply_files_end(struct session *session);

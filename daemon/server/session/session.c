@@ -4,12 +4,10 @@
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "base/err.h"
 #include "base/fdset.h"
 #include "base/log.h"
-#include "base/memfd.h"
 #include "daemon/server/session/audit_log.h"
 #include "daemon/server/session/authorization.h"
 #include "daemon/server/session/event_log.h"
@@ -17,6 +15,7 @@
 #include "daemon/server/session/reply_files.h"
 #include "daemon/server/session/timeouts.h"
 #include "daemon/server/session/request_walk.h"
+#include "daemon/server/transport/slow_socket.h"
 #include "gpumem.h"
 #include "proto/board.h"
 
@@ -47,27 +46,45 @@ static void discharge_connection(struct session *session)
         session->process = process_leave(session->process, &session->member);
 }
 
-/* Where a client has locked some of the file's bytes, to close it waits for the kernel's list of locks. */
-static void close_board(struct session *session)
-{
-        if (session->board_fd >= 0)
-                transport_close_fd(server_fd_closer(session->server), steal_fd(&session->board_fd));
-}
-
 static void session_free(struct session *session)
 {
-        assert(!session->marking.payer);
-        /* Takes the board's pages, if they are not kept: the process may keep the file open, and its memory counts as the
-         * daemon's. */
-        close_board(session);
-        if (session->board)
-                reply_files_take_back(session->server, session->board, session->n_board_bytes);
-        peer_deinit(&session->peer);
-        free(session->draft);
-        free(session->reclaim);
         discharge_connection(session);
         session->account = account_unref(session->account);
         free(session);
+}
+
+static void let_go(struct session *session)
+{
+        assert(!session->marking.payer);
+        slow_socket_close(session->server, session->account->payer.owner,
+                          steal_fd(&session->peer.pidfd));
+        free(session->draft);
+        free(session->reclaim);
+}
+
+static void on_board_gone(struct board_file *board)
+{
+        session_free(CONTAINER_OF(board, struct session, board));
+}
+
+int session_open_boards(struct server *server)
+{
+        return board_files_open(server, on_board_gone);
+}
+
+/* What may take long counts as a connection of its user until then. */
+static void end_board(struct session *session)
+{
+        switch (board_file_end(&session->board)) {
+        case BOARD_FILE_IS_GONE:
+                session_free(session);
+                break;
+        case BOARD_FILE_GOES_SOON:
+                discharge_connection(session);
+                break;
+        case BOARD_FILE_GOES:
+                break;
+        }
 }
 
 void session_free_ended(struct server *server)
@@ -76,7 +93,8 @@ void session_free_ended(struct server *server)
                 struct session *session = LIST_FIRST(&server->ended_sessions);
 
                 LIST_REMOVE(session, link);
-                session_free(session);
+                let_go(session);
+                end_board(session);
         }
 }
 
@@ -87,14 +105,16 @@ static void unlist(struct session *session)
 }
 
 /* It is freed later, since functions that use it may be under way. */
+static void free_later(struct session *session)
+{
+        unlist(session);
+        LIST_INSERT_HEAD(&session->server->ended_sessions, session, link);
+}
+
 static void end_if_closed(struct session *session)
 {
-        struct server *server = session->server;
-
-        if (!session->is_closed || session->state != SESSION_CLOSING)
-                return;
-        unlist(session);
-        LIST_INSERT_HEAD(&server->ended_sessions, session, link);
+        if (session->is_closed && session->state == SESSION_CLOSING)
+                free_later(session);
 }
 
 static void on_transport_closed(struct transport *transport)
@@ -382,20 +402,14 @@ bool session_may_lease(const struct session *session)
                session->peer.uid == session->server->served_uid;
 }
 
-static void look_whether_board_is_kept(struct session *session)
-{
-        session->board_is_kept = memfd_pages_are_kept(session->board_fd);
-        close_board(session);
-        if (session->board_is_kept)
-                client_set_words(session->client,
-                                 board_words(session->board, session->server->n_pools));
-}
-
 void session_note_user(struct session *session)
 {
         if (session->has_asked)
                 return;
-        look_whether_board_is_kept(session);
+        board_file_check(&session->board);
+        if (session->board.counts)
+                client_set_words(session->client,
+                                 board_words(session->board.file.bytes, session->server->n_pools));
         session->has_asked = true;
         event_log_note(session, LISTED_EVENT_CONNECTED, PROTO_ALL_POOLS, 0,
                        session->way == SESSION_AS_ADMIN ? "admin socket" : NULL);
@@ -428,7 +442,7 @@ void session_become_ready(struct session *session, struct client *client)
         set_state(session, SESSION_READY);
 }
 
-static void start(struct session *session, int take_fd)
+static void start(struct session *session, const struct accepted *take_accepted)
 {
         struct server *server = session->server;
         struct transport_owner owner = owner_of(session);
@@ -441,11 +455,11 @@ static void start(struct session *session, int take_fd)
         session->process_end = (struct task){.step = end_process};
         session->client_end = (struct task){.step = end_client};
         session->process_watch = (struct fd_watch){.report = report_process_end};
-        if (transport_init(&session->transport, server, &owner, take_fd)) {
+        if (transport_init(&session->transport, server, &owner, take_accepted->fd,
+                           take_accepted->peer_fd)) {
                 audit_log_turned_away(server, session->account, &session->peer,
                                       TRANSPORT_UNWATCHED);
-                unlist(session);
-                session_free(session);
+                free_later(session);
         }
 }
 
@@ -504,7 +518,7 @@ static int session_new(struct server *server, const struct peer *peer, enum sess
                 return -ENOMEM;
         }
         session->server = server;
-        session->board_fd = -1;
+        session->board = BOARD_FILE_NULL;
         session->way = way;
         session->peer = *peer;
         session->since_ns = server_now_ns(server);
@@ -535,23 +549,22 @@ static int session_new(struct server *server, const struct peer *peer, enum sess
         return 0;
 }
 
-void session_accept(struct server *server, struct accepted *take_accepted, enum session_way way)
+bool session_accept(struct server *server, struct accepted *take_accepted, enum session_way way)
 {
         struct session *session;
         int r;
 
         if (take_accepted->fault) {
                 turn_stranger_away(server, take_accepted->fd, take_accepted->fault);
-                accepted_close(take_accepted, server_fd_closer(server));
-                return;
+                return false;
         }
         r = session_new(server, &take_accepted->peer, way, &session);
         if (r) {
                 transport_turn_away(take_accepted->fd, GPUMEM_E_TOO_MANY, why_turned_away(r));
-                accepted_close(take_accepted, server_fd_closer(server));
-                return;
+                return false;
         }
-        start(session, take_accepted->fd);
+        start(session, take_accepted);
+        return true;
 }
 
 void session_drop(struct session *session)

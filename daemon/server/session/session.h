@@ -29,6 +29,7 @@
 #pragma once
 
 #include "daemon/identity/peer.h"
+#include "daemon/server/session/board_file.h"
 #include "daemon/server/transport/acceptor.h"
 #include "daemon/server/transport/transport.h"
 
@@ -66,11 +67,7 @@ struct session {
         bool is_end_noted;                        /* as an event */
         bool is_closed;                           /* its transport is */
         struct client *client;                    /* in READY, LEFT, ORPHANED */
-        void *board;
-        size_t n_board_bytes;
-        int board_fd;       /* until the client asks for memory; else -1 */
-        bool board_is_kept; /* the client had mapped and sealed it then: it is read and written */
-        bool board_is_lost; /* its client has overwritten what the daemon wrote there */
+        struct board_file board;
         struct transport transport;
         struct peer peer;
         struct account *account; /* the account of its user and tenant */
@@ -103,8 +100,11 @@ struct session {
         struct gpu_file_access driver_file, device_file; /* see gpu_file_access.h */
 };
 
-/* Accepts a connection. Failures end the connection and are logged. */
-void session_accept(struct server *server, struct accepted *take_accepted, enum session_way way);
+/* Takes a connection. False: it was told why it is not served, and is the caller's still. */
+bool session_accept(struct server *server, struct accepted *take_accepted, enum session_way way);
+
+/* Must outlive all sessions. -ENOMEM and other errors. */
+int session_open_boards(struct server *server);
 
 /* Frees the sessions that have ended. Call it where no session is at work. */
 void session_free_ended(struct server *server);
@@ -119,9 +119,8 @@ int session_watch_process(struct session *session);
 void session_become_ready(struct session *session, struct client *client);
 
 /* The client asks for memory: the first time it is noted as an event, and only then its end is one, too. Who only looks,
- * as gpumemctl does again and again, would push out what users want to know. From then on its board counts, if no process can
- * take pages of it away: where one that is gone is touched while a hole is punched, the kernel waits for the client that does
- * so. */
+ * as gpumemctl does again and again, would push out what users want to know. From then on its board counts, or it never
+ * does (board_file.h). */
 void session_note_user(struct session *session);
 
 /* Ends a connection whose peer did not do something in time. The peer is told, if the socket takes that at

@@ -15,6 +15,8 @@
 #include "base/err.h"
 #include "base/fdset.h"
 #include "base/thread.h"
+#include "daemon/backing/worker/fd_closer.h"
+#include "daemon/server/transport/lanes.h"
 #include "daemon/server/transport/transport.h"
 #include "gpumem.h"
 
@@ -27,6 +29,7 @@ struct acceptor {
         int stop_fd; /* an eventfd: readable when the thread shall end */
         int spare_fd; /* closed for a moment to accept a connection when the process has no fd left */
         struct fd_closer *closer;
+        const struct lanes *lanes;
         void (*wake)(void *argument);
         void *argument;
         atomic_bool has_shortage;
@@ -59,6 +62,16 @@ static bool await_room(struct acceptor *acceptor)
         return goes_on;
 }
 
+/* What slow users' connections leave to be closed has no other bound. */
+static bool await_lanes(struct acceptor *acceptor)
+{
+        bool goes_on = true;
+
+        while (goes_on && acceptor->lanes && lanes_are_full(acceptor->lanes))
+                goes_on = await_more(acceptor, REST_MS);
+        return goes_on;
+}
+
 /* There is room: this thread alone adds. */
 static void hand_over(struct acceptor *acceptor, const struct accepted *accepted)
 {
@@ -76,13 +89,13 @@ static void hand_over(struct acceptor *acceptor, const struct accepted *accepted
 
 static void come_in(struct acceptor *acceptor, int fd)
 {
-        struct accepted accepted = {.fd = fd, .peer = PEER_NULL};
+        struct accepted accepted = {.fd = fd, .peer_fd = fd, .peer = PEER_NULL};
         struct ucred credentials;
         socklen_t n_bytes = sizeof(credentials);
 
         if (transport_has_gone(fd) ||
             getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &credentials, &n_bytes)) {
-                transport_close_fd(acceptor->closer, fd);
+                fd_closer_take_socket(acceptor->closer, fd);
                 return;
         }
         accepted.uid = credentials.uid;
@@ -91,7 +104,7 @@ static void come_in(struct acceptor *acceptor, int fd)
          * many. */
         if (accepted.fault == -ESRCH) {
                 transport_turn_away(fd, GPUMEM_E_DENIED, peer_fault(-ESRCH));
-                transport_close_fd(acceptor->closer, fd);
+                fd_closer_take_socket(acceptor->closer, fd);
                 return;
         }
         hand_over(acceptor, &accepted);
@@ -114,7 +127,7 @@ static void turn_away(struct acceptor *acceptor)
         if (fd >= 0) {
                 transport_turn_away(fd, GPUMEM_E_TOO_MANY,
                                     "gpumemd has no file descriptor left for a connection");
-                transport_close_fd(acceptor->closer, fd);
+                fd_closer_take_socket(acceptor->closer, fd);
         }
         keep_spare(acceptor);
         atomic_store(&acceptor->has_shortage, true);
@@ -145,7 +158,7 @@ static void *run(void *argument)
 
         thread_name_self("gpumemd-accept");
         thread_prefer_soon();
-        while (await_room(acceptor) && accept_one(acceptor))
+        while (await_room(acceptor) && await_lanes(acceptor) && accept_one(acceptor))
                 ;
         return NULL;
 }
@@ -159,8 +172,8 @@ static void acceptor_deinit(struct acceptor *acceptor)
         free(acceptor);
 }
 
-int acceptor_new(int listen_fd, struct fd_closer *closer, void (*wake)(void *argument),
-                 void *argument, struct acceptor **ret_acceptor)
+int acceptor_new(int listen_fd, struct fd_closer *closer, const struct lanes *lanes,
+                 void (*wake)(void *argument), void *argument, struct acceptor **ret_acceptor)
 {
         struct acceptor *acceptor = calloc(1, sizeof(*acceptor));
         int r = 0;
@@ -169,6 +182,7 @@ int acceptor_new(int listen_fd, struct fd_closer *closer, void (*wake)(void *arg
                 return -ENOMEM;
         acceptor->listen_fd = listen_fd;
         acceptor->closer = closer;
+        acceptor->lanes = lanes;
         acceptor->wake = wake;
         acceptor->argument = argument;
         pthread_mutex_init(&acceptor->lock, NULL);
@@ -228,7 +242,7 @@ bool acceptor_take(struct acceptor *acceptor, struct accepted *ret_accepted)
 
 void accepted_close(struct accepted *accepted, struct fd_closer *closer)
 {
-        transport_close_fd(closer, accepted->fd);
+        fd_closer_take_socket(closer, accepted->fd);
         peer_deinit(&accepted->peer);
 }
 

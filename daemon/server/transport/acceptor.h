@@ -13,18 +13,20 @@
 
 struct acceptor;
 struct fd_closer;
+struct lanes;
 
 struct accepted {
         int fd;
+        int peer_fd; /* the same, or as in struct transport */
         uid_t uid;
         int fault;        /* why its peer is not known, as of peer_init; or 0 */
         struct peer peer; /* if it is known */
 };
 
-/* Borrows the socket, which must not block, and the closer (NULL: sockets are closed at once). `wake` is called by the
- * thread when there is something to take. */
-int acceptor_new(int listen_fd, struct fd_closer *closer, void (*wake)(void *argument),
-                 void *argument, struct acceptor **ret_acceptor);
+/* Borrows the socket, which must not block, the closer (NULL: sockets are closed at once), and lanes: while these are full, it
+ * accepts nothing (NULL: none are). `wake` is called by the thread when there is something to take. */
+int acceptor_new(int listen_fd, struct fd_closer *closer, const struct lanes *lanes,
+                 void (*wake)(void *argument), void *argument, struct acceptor **ret_acceptor);
 
 /* Closes what was not taken. NULL is legal; returns NULL. */
 struct acceptor *acceptor_free(struct acceptor *acceptor);

@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 
 #include "base/err.h"
+#include "daemon/server/transport/slow_socket.h"
 #include "gpumem.h"
 
 /* Fds in flight to one peer, at most. */
@@ -22,11 +23,29 @@
  * its own records of it. */
 #define UNREAD_BYTES_MIN 768
 
-uint64_t send_count_unread(const struct transport *transport)
+static uint64_t count_unread_in(int fd)
 {
         int n_bytes = 0;
 
-        return ioctl(transport->fd, SIOCOUTQ, &n_bytes) == 0 && n_bytes > 0 ? (uint64_t)n_bytes : 0;
+        return ioctl(fd, SIOCOUTQ, &n_bytes) == 0 && n_bytes > 0 ? (uint64_t)n_bytes : 0;
+}
+
+/* One frame that a lane holds is in neither socket. */
+uint64_t send_count_unread(const struct transport *transport)
+{
+        uint64_t n_bytes = count_unread_in(transport->fd);
+
+        if (transport->peer_fd != transport->fd)
+                n_bytes += count_unread_in(transport->peer_fd);
+        return n_bytes;
+}
+
+void send_shut_down(struct transport *transport)
+{
+        uint64_t since_ns = clock_now_ns();
+
+        (void)shutdown(transport->fd, SHUT_RDWR);
+        slow_socket_note(transport->server, transport->owner.payer->owner, since_ns);
 }
 
 /* The daemon sees the peer's end by reading, so that frames that the peer sent before are still taken. A
@@ -34,7 +53,7 @@ uint64_t send_count_unread(const struct transport *transport)
 static void give_up_sending(struct transport *transport)
 {
         send_queue_drop_all(&transport->send_queue);
-        (void)shutdown(transport->fd, SHUT_RDWR);
+        send_shut_down(transport);
 }
 
 static void begin_looks(struct transport *transport, uint64_t n_unread)
@@ -116,11 +135,14 @@ static void note_in_flight(struct transport *transport, unsigned n_fds)
 /* -EAGAIN: the loop reports when to go on. -EBUSY: the loop does not, so the connection is polled. */
 static int try_send(struct transport *transport, const struct frame *frame, const int *fds)
 {
+        uint64_t since_ns;
         int r;
 
         if (frame->n_fds && !may_send(transport, frame->n_fds))
                 return -EBUSY;
+        since_ns = clock_now_ns();
         r = frame_socket_send(transport->fd, frame, fds);
+        slow_socket_note(transport->server, transport->owner.payer->owner, since_ns);
         switch (r) {
         case 0:
                 note_in_flight(transport, frame->n_fds);
@@ -168,6 +190,9 @@ void send_flush(struct transport *transport)
                         transport->is_writable = true;
                         return;
                 }
+                transport_leave_loop(transport);
+                if (transport->is_unserved)
+                        return;
                 r = try_first(transport);
 
                 wait_for_room(transport, r);
@@ -229,6 +254,11 @@ void transport_send(struct transport *transport, const struct frame *frame, cons
 
         if (transport->closing)
                 return;
+        transport_leave_loop(transport);
+        if (transport->is_unserved) {
+                transport_watch(transport);
+                return;
+        }
         if (!transport->send_queue.n) {
                 if (leave_for_next_step(transport, frame, fds, kind))
                         return;
@@ -262,6 +292,9 @@ enum poll_rounds_look send_look(struct transport *transport)
         unsigned n = transport->send_queue.n;
 
         count_in_flight(transport, n_unread);
+        transport_leave_loop(transport);
+        if (transport->is_unserved)
+                return POLL_WORKED;
         if (transport->is_busy) {
                 transport->is_busy = false;
                 send_flush(transport);

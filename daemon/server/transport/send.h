@@ -8,6 +8,9 @@
 /* Sends some queued frames. The connection's next step sends more, unless the socket takes no more now. */
 void send_flush(struct transport *transport);
 
+/* Ends the connection in both directions; the peer can read what it was sent. */
+void send_shut_down(struct transport *transport);
+
 /* Bytes that the peer has not read yet; also after the peer has shut down its end. */
 uint64_t send_count_unread(const struct transport *transport);
 

@@ -5,19 +5,23 @@
 #include <stdlib.h>
 
 #include "base/err.h"
+#include "daemon/backing/worker/fd_closer.h"
 #include "gpumem.h"
 
-void send_queue_init(struct send_queue *queue, struct allowance *allowance)
+void send_queue_init(struct send_queue *queue, struct allowance *allowance,
+                     struct fd_closer *closer)
 {
         TAILQ_INIT(&queue->list);
         queue->n = 0;
+        queue->closer = closer;
         queue->fds = (struct due){.allowance = allowance, .kind = ALLOWANCE_QUEUED_FDS};
         queue->bytes = (struct due){.allowance = allowance, .kind = ALLOWANCE_QUEUED_BYTES};
 }
 
-static void outgoing_free(struct outgoing *outgoing)
+static void outgoing_free(struct outgoing *outgoing, struct fd_closer *closer)
 {
-        fdset_deinit(&outgoing->fds);
+        for (unsigned i = 0; i < outgoing->fds.n; i++)
+                fd_closer_take_file(closer, fdset_steal(&outgoing->fds, i));
         free(outgoing);
 }
 
@@ -57,7 +61,7 @@ int send_queue_put(struct send_queue *queue, const struct frame *frame, const in
         outgoing->kind = kind;
         r = copy_fds(&outgoing->fds, fds, n_fds);
         if (r) {
-                outgoing_free(outgoing);
+                outgoing_free(outgoing, queue->closer);
                 return r;
         }
         TAILQ_INSERT_TAIL(&queue->list, outgoing, link);
@@ -80,7 +84,7 @@ void send_queue_drop_first(struct send_queue *queue)
         queue->n--;
         due_shrink(&queue->fds, outgoing->fds.n);
         due_shrink(&queue->bytes, sizeof(*outgoing));
-        outgoing_free(outgoing);
+        outgoing_free(outgoing, queue->closer);
 }
 
 void send_queue_drop_all(struct send_queue *queue)

@@ -9,6 +9,8 @@
 #include "daemon/fairness/allowance.h"
 #include "proto/messages.h"
 
+struct fd_closer;
+
 /* Bytes that may be queued for one peer. */
 #define SEND_QUEUE_BYTES_MAX (UINT64_C(1) << 20)
 
@@ -26,11 +28,14 @@ struct outgoing {
 struct send_queue {
         TAILQ_HEAD(, outgoing) list;
         unsigned n;
+        struct fd_closer *closer; /* of copies */
         struct due fds;
         struct due bytes;
 };
 
-void send_queue_init(struct send_queue *queue, struct allowance *allowance);
+/* closer: NULL is legal. */
+void send_queue_init(struct send_queue *queue, struct allowance *allowance,
+                     struct fd_closer *closer);
 
 /* GPUMEM_E_TOO_MANY if the peer, its tenant or its user has too much queued. -ENOMEM, or another -errno of
  * copying the fds. */

@@ -10,6 +10,7 @@
 #include "base/fdset.h"
 #include "daemon/backing/worker/fd_closer.h"
 #include "daemon/server/transport/send.h"
+#include "daemon/server/transport/slow_socket.h"
 #include "daemon/server/transport/socket_file.h"
 #include "gpumem.h"
 
@@ -35,7 +36,7 @@ static bool has_unread(const struct transport *transport)
 static bool has_work(const struct transport *transport)
 {
         return (has_unread(transport) && may_read(transport)) || transport->is_writable ||
-               (transport->has_hung_up && transport->watch.set);
+               transport->is_unserved || (transport->has_hung_up && transport->watch.set);
 }
 
 bool transport_is_heard(const struct transport *transport)
@@ -142,10 +143,12 @@ static bool receive(struct transport *transport)
         struct proto_reason reason = {"a system error", NULL};
         struct frame frame;
         bool brings_fds = false;
+        uint64_t since_ns;
         int r;
 
         if (transport->closing || !may_read(transport))
                 return false;
+        since_ns = clock_now_ns();
         /* A frame that comes after this look may have fds: it is received after the next look. */
         r = transport->may_bring_fds ? frame_socket_brings_fds(transport->fd, &brings_fds) : 0;
         if (brings_fds) {
@@ -154,13 +157,44 @@ static bool receive(struct transport *transport)
         }
         if (r == 0)
                 r = receive_unchecked(transport, &frame, &reason);
+        transport->is_read_out = r == GPUMEM_E_DISCONNECTED && !has_frames(transport->fd);
+        slow_socket_note(transport->server, transport->owner.payer->owner, since_ns);
         if (r == -EAGAIN)
                 note_all_read(transport);
         if (r == -EAGAIN || r == -EINTR)
                 return r == -EINTR;
-        transport->is_read_out = r == GPUMEM_E_DISCONNECTED && !has_frames(transport->fd);
         take_one(transport, r, &frame, &reason);
         return true;
+}
+
+/* The loop uses the socket no more: the connection ends in the next step. */
+static void end_unserved(struct transport *transport)
+{
+        transport->fault = TRANSPORT_UNSERVED;
+        transport->is_unserved = true;
+        send_queue_drop_all(&transport->send_queue);
+        fd_watch_end(&transport->watch);
+}
+
+void transport_leave_loop(struct transport *transport)
+{
+        struct server *server = transport->server;
+        struct payer *payer = transport->owner.payer;
+        int fd = transport->fd;
+
+        if (fd != transport->peer_fd || transport->is_unserved)
+                return;
+        if (slow_socket_to_lane(server, payer->owner, fd, &transport->fd)) {
+                end_unserved(transport);
+                return;
+        }
+        if (transport->fd == fd)
+                return;
+        fd_watch_end(&transport->watch);
+        transport->may_bring_fds = transport->has_hung_up = false;
+        if (fd_watch_begin(&transport->watch, &server->scheduler.watches, payer, transport->fd,
+                           EPOLLIN | EPOLLRDHUP))
+                end_unserved(transport);
 }
 
 static void step(struct task *task)
@@ -168,28 +202,34 @@ static void step(struct task *task)
         struct transport *transport = CONTAINER_OF(task, struct transport, task);
 
         transport->n_sent = 0;
+        transport_leave_loop(transport);
+        if (transport->is_unserved) {
+                transport->on_end(transport, NULL);
+                return;
+        }
         /* All that it has sent is there to be read, and it could have the loop told of its end again and again. */
         if (transport->has_hung_up)
                 fd_watch_end(&transport->watch);
         if (transport->is_writable)
                 send_flush(transport);
-        if (has_unread(transport))
+        if (has_unread(transport) && !transport->is_unserved)
                 (void)receive(transport);
         transport_watch(transport);
 }
 
 int transport_init(struct transport *transport, struct server *server,
-                   const struct transport_owner *owner, int take_fd)
+                   const struct transport_owner *owner, int take_fd, int peer_fd)
 {
         int r;
 
         transport->server = server;
         transport->owner = *owner;
         transport->fd = take_fd;
+        transport->peer_fd = peer_fd;
         transport->task = (struct task){.step = step};
         transport->watch = (struct fd_watch){.report = report};
         transport->inbox = FRAME_INBOX_NULL;
-        transport->closing = transport->is_busy = false;
+        transport->closing = transport->is_busy = transport->is_unserved = false;
         transport->is_readable = transport->is_writable = false;
         transport->n_again = transport->n_sent = 0;
         transport->has_hung_up = transport->is_read_out = transport->is_waiting = false;
@@ -198,11 +238,13 @@ int transport_init(struct transport *transport, struct server *server,
         transport->may_bring_fds = server->may_get_fds && socket_file_brings_fds(take_fd);
         transport->in_flight = (struct due){.allowance = owner->allowance,
                                             .kind = ALLOWANCE_IN_FLIGHT};
-        send_queue_init(&transport->send_queue, owner->allowance);
+        send_queue_init(&transport->send_queue, owner->allowance, server->closer);
         r = fd_watch_begin(&transport->watch, &server->scheduler.watches, owner->payer, take_fd,
                            EPOLLIN | EPOLLRDHUP);
         if (r) {
                 transport_turn_away(take_fd, GPUMEM_E_TOO_MANY, TRANSPORT_UNWATCHED);
+                if (peer_fd != take_fd)
+                        slow_socket_close_peers(server, owner->payer->owner, peer_fd);
                 transport_close_socket(server, steal_fd(&transport->fd));
                 return r;
         }
@@ -225,10 +267,15 @@ bool transport_has_unread(struct transport *transport)
 
 bool transport_catch_up(struct transport *transport)
 {
-        struct pollfd poll_fd = {.fd = transport->fd, .events = POLLRDHUP};
+        struct pollfd poll_fd = {.events = POLLRDHUP};
         bool has_more;
 
-        if (transport->closing || poll(&poll_fd, 1, 0) <= 0)
+        if (!transport->closing) {
+                transport_leave_loop(transport);
+                transport_watch(transport);
+        }
+        poll_fd.fd = transport->fd;
+        if (transport->closing || transport->is_unserved || poll(&poll_fd, 1, 0) <= 0)
                 return false;
         transport->has_hung_up = transport->is_readable = true;
         send_queue_drop_all(&transport->send_queue);
@@ -237,17 +284,9 @@ bool transport_catch_up(struct transport *transport)
         return has_more;
 }
 
-void transport_close_fd(struct fd_closer *closer, int take_fd)
-{
-        if (closer)
-                fd_closer_take(closer, take_fd);
-        else
-                closep(&take_fd);
-}
-
 void transport_close_socket(struct server *server, int take_fd)
 {
-        transport_close_fd(server_fd_closer(server), take_fd);
+        fd_closer_take_socket(server_fd_closer(server), take_fd);
 }
 
 bool transport_has_gone(int fd)
@@ -282,10 +321,18 @@ static struct fd_closer *closer_of(const struct transport *transport)
 
 static void close_socket(struct transport *transport)
 {
+        uint64_t owner = transport->owner.payer->owner;
+
         polling_forget(&transport->server->polling, &transport->polled);
         send_forget(transport);
         fd_watch_end(&transport->watch);
-        transport_close_fd(closer_of(transport), steal_fd(&transport->fd));
+        if (transport->peer_fd != transport->fd)
+                slow_socket_close_peers(transport->server, owner, transport->peer_fd);
+        if (closer_of(transport))
+                fd_closer_take_socket(closer_of(transport), transport->fd);
+        else
+                slow_socket_close(transport->server, owner, transport->fd);
+        transport->fd = transport->peer_fd = -1;
         transport->on_closed(transport);
 }
 
@@ -293,6 +340,7 @@ void transport_close(struct transport *transport)
 {
         if (transport->closing)
                 return;
+        transport_leave_loop(transport);
         transport->closing = true;
         payer_take_out(&transport->task);
         send_queue_drop_all(&transport->send_queue);
@@ -301,7 +349,8 @@ void transport_close(struct transport *transport)
                 return;
         }
         fd_watch_end(&transport->watch);
-        (void)shutdown(transport->fd, SHUT_RDWR);
+        if (!transport->is_unserved)
+                send_shut_down(transport);
         send_wait(transport);
 }
 

@@ -43,6 +43,8 @@ struct transport {
         bool may_bring_fds;   /* its frames are checked for fds before they are read */
         const char *fault;    /* why the daemon has ended the connection; NULL: it has not */
         int fd;
+        int peer_fd; /* the one that the peer connected: another if a lane serves it (lanes.h) */
+        bool is_unserved; /* no lane could take it */
         bool closing;
         struct send_queue send_queue;
         /* r: 0, or GPUMEM_E_UNKNOWN_KIND with a valid header. */
@@ -60,9 +62,18 @@ struct transport {
 /* What a peer is told that cannot be watched. */
 #define TRANSPORT_UNWATCHED "gpumemd can watch no more connections; raise fs.epoll.max_user_watches"
 
-/* Starts to read. Consumes `take_fd`, also on failure, and then tells the peer. */
+/* Why one ends that no lane can take. */
+#define TRANSPORT_UNSERVED \
+        "its user's sockets take the kernel long, and gpumemd has no more files for them"
+
+/* Starts to read. Consumes `take_fd`, also on failure, and then tells the peer. peer_fd: the same, or the peer's as in
+ * struct transport, and consumed, too. */
 int transport_init(struct transport *transport, struct server *server,
-                   const struct transport_owner *owner, int take_fd);
+                   const struct transport_owner *owner, int take_fd, int peer_fd);
+
+/* To be called before calls for the socket: a slow user's goes to its lane, if it is not there. If that fails, the connection
+ * ends. Call transport_watch then. */
+void transport_leave_loop(struct transport *transport);
 
 /* Updates what the loop watches. Call it after every change of what this depends on. */
 void transport_watch(struct transport *transport);
@@ -98,9 +109,6 @@ void transport_close(struct transport *transport);
 /* Closes a socket whose peer is no client yet. File descriptors that the peer has sent are closed with it, which may
  * take long (daemon/backing/worker/fd_closer.h). */
 void transport_close_socket(struct server *server, int take_fd);
-
-/* The same, in any thread. closer: the server's. */
-void transport_close_fd(struct fd_closer *closer, int take_fd);
 
 /* Whether the peer of an accepted socket has closed its end, and what it said, if anything, was taken. Most of those that
  * connect and say nothing have gone when their turn comes: to let them in would cost as much as to serve others. Any

@@ -45,14 +45,15 @@ os.register_at_fork(after_in_child=_forget_parents)
 
 
 def _new_lock(path: pathlib.Path | str) -> Any:
-    """A file lock; None without the library."""
+    """A file lock; None without the library, or with one that is too old."""
     try:
         import filelock
-    except ImportError:
-        _notice.say("filelock is not installed: each process compiles for itself, though another "
-                    "may be compiling the same kernel; pip install filelock")
+
+        return filelock.FileLock(str(path), timeout=0, mode=0o600, thread_local=False)
+    except (ImportError, TypeError):  # an older one knows not all of these
+        _notice.say("filelock 3.12 or newer is not installed: each process compiles for itself, though "
+                    "another may be compiling the same kernel; pip install --upgrade filelock")
         return None
-    return filelock.FileLock(str(path), timeout=0, mode=0o600, thread_local=False)
 
 
 def _try(lock: Any) -> bool:

@@ -147,8 +147,10 @@ def _read(fd: int, n_bytes: int, place: int) -> bytes:
 def _distrust(folder: pathlib.Path, owners: set[int]) -> str | None:
     """Why what lies in a folder must not be run; None: it may."""
     found = folder.stat()
-    if not stat.S_ISDIR(found.st_mode):
-        return "it is not a folder"
+    return _distrust_found(found, owners) if stat.S_ISDIR(found.st_mode) else "it is not a folder"
+
+
+def _distrust_found(found: os.stat_result, owners: set[int]) -> str | None:
     if found.st_uid not in owners:
         return f"it belongs to user {found.st_uid}"
     if found.st_mode & _OTHERS_WRITE:
@@ -163,6 +165,7 @@ class Store:
         self.folder, self.lower, self.budget = folder, lower, budget
         self._unchecked_bytes: int | None = None  # written since a sweep; None: none has been
         self._is_out_of_use = False
+        self._is_trusted = self._is_refused = False  # the user's folder, once it is there
 
     # Folders.
 
@@ -170,18 +173,23 @@ class Store:
         self._is_out_of_use = True
         _notice.say(f"kernels are compiled without the store: {reason}")
 
-    @functools.cached_property
+    @property
     def _own(self) -> pathlib.Path | None:
-        """The user's folder for reading; None: it is refused."""
-        if self.folder is None:
+        """The user's folder for reading; None: it is refused. One that is not there yet is looked at
+        again: another user may make it."""
+        if self.folder is None or self._is_refused:
             return None
+        if self._is_trusted:
+            return self.folder / "entries"
         try:
             reason = _distrust(self.folder, {os.geteuid()})
         except FileNotFoundError:
-            return self.folder / "entries"  # made later, by this user
+            return self.folder / "entries"
         except OSError as error:
             reason = error.strerror
+        self._is_trusted = reason is None
         if reason:
+            self._is_refused = True
             self._set_out_of_use(f"{self.folder}: {reason}")
             return None
         return self.folder / "entries"
@@ -258,6 +266,10 @@ class Store:
             return None
         try:
             found = os.fstat(fd)
+            reason = _distrust_found(found, {os.geteuid()} if is_own else {os.geteuid(), 0})
+            if reason:
+                _notice.say(f"kernel {path} is not used: {reason}")
+                return None
             entry = decode(name, found.st_size, functools.partial(_read, fd))
             if is_own and time.time() - found.st_mtime > _TOUCH_SECONDS:
                 os.utime(fd)

@@ -24,7 +24,7 @@ from typing import Any
 
 import torch
 
-from .. import _client, _errors, _notice, _serving, _structs, _torch_extension, kernels
+from .. import _client, _errors, _notice, _serving, _structs, _torch_extension, _where, kernels
 from .._buffer import pinned as _pinned
 from .._buffer import shape_of as _shape_of
 from .._library import load
@@ -42,6 +42,7 @@ _HOOKS = {
 _kept: list[Any] = []  # allocators outlive every tensor
 _is_installed = False
 _extension: ctypes.PyDLL | None = None
+_tell: Callable[[], None] | None = None  # tells of what is replaced, before the allocator is
 
 _first_use.watch()
 
@@ -70,16 +71,33 @@ def _check_first_use() -> None:
         )
 
 
-def _replace() -> Callable[[], None]:
-    """Torch's allocator last, as what fails before that can be put back."""
-    global _extension
-    extension = _torch_extension.load(load().path)
+def _take_back() -> None:
+    global _tell
+    _tell = None
+    _patches.take_back()
+
+
+def _prepare(extension: ctypes.PyDLL | None) -> None:
+    """Replaces all but the allocator, which needs no driver."""
+    global _tell
     try:
         _statistics.install(is_whole=extension is None)
         _graphs.install()
         _streams.install()
         _vllm.install()
-        tell = _refusals.install(extension is not None)
+        _tell = _refusals.install(extension is not None)
+    except BaseException:
+        _take_back()
+        raise
+
+
+def _replace() -> None:
+    """Torch's allocator last, as what fails before that can be put back."""
+    global _extension
+    extension = _torch_extension.load(load().path)
+    if _tell is None:
+        _prepare(extension)
+    try:
         if extension is None:
             made = _allocator("gpumem_torch_alloc", "gpumem_torch_free")
             _hook(made)
@@ -87,11 +105,10 @@ def _replace() -> Callable[[], None]:
         else:
             _torch_extension.install(extension)
     except BaseException:
-        _patches.take_back()
+        _take_back()
         raise
     _patches.keep()
     _extension = extension
-    return tell
 
 
 def install(*, wait: float = 10.0) -> str:
@@ -110,11 +127,41 @@ def install(*, wait: float = 10.0) -> str:
     _check_first_use()
     _serving.check()
     load().adapters_set_wait_ms(_client.wait_ms(wait))
-    tell = _replace()
+    _replace()
     _is_installed = True
+    _first_use.forget()
     kernels.try_install("triton")
-    tell()
+    if _tell is not None:
+        _tell()
     return "every CUDA tensor"
+
+
+def install_where_served(
+    tell_served: Callable[[str], None], tell_not_served: Callable[[Exception], None]
+) -> None:
+    """install() for `python -m gpumem run`. The driver is initialised at torch's first use of CUDA,
+    as without gpumem: until then the program may choose its devices, and fork.
+
+    One of both is called then, or the second at once, by an exception."""
+
+    def begin() -> None:
+        try:
+            done = install()
+        except Exception as error:
+            _take_back()
+            tell_not_served(error)
+        else:
+            tell_served(done)
+
+    if _is_installed or _notice.is_disabled():
+        begin()
+        return
+    _check_first_use()
+    problem = _where.problem()
+    if problem is not None:
+        raise _errors.NoDaemon(problem, _errors.DISCONNECTED)
+    _prepare(_torch_extension.load(load().path))
+    _first_use.before(begin)
 
 
 def pool(*, registered: bool = False, **options: Any) -> Any:

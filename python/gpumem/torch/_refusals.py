@@ -79,8 +79,13 @@ class _StaysOff:
         keep_benchmark_off(value)
 
 
+_is_benchmark_wanted = False  # what torch has again if it is not served
+
+
 def keep_benchmark_off(value: bool) -> None:
     """Tells of it where the program switches it on."""
+    global _is_benchmark_wanted
+    _is_benchmark_wanted = bool(value)
     if value:
         _notice.say("torch.backends.cudnn.benchmark stays off: cuDNN's search needs torch's "
                     f"extension, which `{_torch_extension.COMMAND}` builds. {_INSTEAD}")
@@ -88,9 +93,10 @@ def keep_benchmark_off(value: bool) -> None:
 
 def _switch_benchmark_off() -> bool:
     """Whether it was on."""
+    global _is_benchmark_wanted
     set_benchmark = torch._C._set_cudnn_benchmark
-    was_on = bool(torch._C._get_cudnn_benchmark())
-    _patches.later(lambda: set_benchmark(was_on))
+    _is_benchmark_wanted = was_on = bool(torch._C._get_cudnn_benchmark())
+    _patches.later(lambda: set_benchmark(_is_benchmark_wanted))
     set_benchmark(False)
     _patches.put(torch._C, "_set_cudnn_benchmark", keep_benchmark_off)
     _patches.put(type(torch.backends.cudnn), "benchmark", _StaysOff())

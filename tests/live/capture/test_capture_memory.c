@@ -127,6 +127,26 @@ TEST(it_stays_as_long_as_the_graph, .to = 2)
         world_must_free(pointer, side);
 }
 
+/* No block is idle then. The thread that destroys the graph may not be one of the program's. */
+TEST(with_a_cache_size_it_goes_back_after_the_graph, .to = 2)
+{
+        void *pointer;
+        CUgraph graph;
+
+        ck_assert_int_eq(gpumem_set_cache_size(client, 0), 0);
+        capturer_begin(&capturer, captured, GLOBAL);
+        pointer = world_must_alloc(captured, MOST);
+        if (_i)
+                world_must_free(pointer, captured);
+        graph = capturer_end(&capturer, captured);
+        if (!_i)
+                world_must_free(pointer, side);
+        ck_assert_uint_ge(world_stats().n_reserved_bytes, MOST);
+        capturer_destroy(&capturer, graph);
+        AWAIT(world_stats().n_reserved_bytes == 0);
+        world_everything_is_free();
+}
+
 /* The graph may be destroyed while it runs. */
 TEST(it_stays_as_long_as_the_graphs_work)
 {

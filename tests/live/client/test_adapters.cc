@@ -159,6 +159,23 @@ bool dlpack_owns_the_memory()
         return is_right && gpumem_describe(nullptr, pointer, &info) == GPUMEM_E_NOT_OURS;
 }
 
+// DLPack wants no address then.
+bool dlpack_of_no_elements()
+{
+        const gpumem_dlpack_type f32 = {2, 32, 1};
+        const int64_t shape[] = {3, 0};
+        DLManagedTensorVersioned *made = nullptr;
+        void *pointer;
+        if (gpumem_malloc_pinned(mib, &pointer) || gpumem_to_dlpack(nullptr, pointer, 2, shape, &f32, &made))
+                return false;
+        auto *tensor = reinterpret_cast<Tensor *>(made);
+        const bool is_right = !tensor->data && tensor->shape[0] == 3 && tensor->shape[1] == 0;
+        tensor->deleter(tensor);
+        gpumem_info info{};
+        info.struct_size = sizeof(info);
+        return is_right && gpumem_describe(nullptr, pointer, &info) == GPUMEM_E_NOT_OURS;
+}
+
 } // namespace
 
 int main()
@@ -176,6 +193,7 @@ int main()
         check("CuPy's functions work, and free on other threads", cupy_allocates_and_frees);
         check("a memory fraction limits the process", a_fraction_limits);
         check("a DLPack tensor owns the memory until its deleter", dlpack_owns_the_memory);
+        check("a DLPack tensor without elements owns it, too", dlpack_of_no_elements);
         check("no call has failed", [] { return gpumem_adapters_failures() == 0; });
         std::printf("1..%d\n", n_cases);
         return n_failed != 0;

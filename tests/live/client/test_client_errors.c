@@ -63,6 +63,22 @@ TEST(a_stream_of_another_device_is_told, NEEDS_TWO_DEVICES)
         check_refusal(client, GPUMEM_E_WRONG_STREAM, PARTS("CUDA device 0", "place is 1"));
 }
 
+/* A program may look for a second daemon before it asks why the first one refused it. */
+TEST(a_connect_that_fails_leaves_a_clients_refusal)
+{
+        const struct gpumem_options nowhere = {.struct_size = sizeof(nowhere),
+                                               .socket_path = "/nonexistent/socket"};
+        struct gpumem_stats stats = {.struct_size = sizeof(stats)};
+        struct gpumem_client *other;
+
+        ck_assert_int_eq(gpumem_get_stats(client, GPUMEM_DEVICE, 1000, &stats), GPUMEM_E_NO_POOL);
+        ck_assert_int_eq(gpumem_connect(&nowhere, &other), GPUMEM_E_DISCONNECTED);
+        last_refusal_says(client, GPUMEM_E_NO_POOL, "CUDA device 1000");
+        last_refusal_says(NULL, GPUMEM_E_DISCONNECTED, nowhere.socket_path);
+        ck_assert_int_eq(gpumem_get_stats(client, GPUMEM_DEVICE, 1000, &stats), GPUMEM_E_NO_POOL);
+        last_refusal_says(NULL, GPUMEM_E_DISCONNECTED, nowhere.socket_path);
+}
+
 /* A GPU's driver might follow such a handle, so this runs on the emulated one only. */
 TEST(a_stream_that_is_none_is_told, NEEDS_EMULATOR)
 {

@@ -4,6 +4,8 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "client/api/client.h"
+#include "client/connection/reconnect.h"
 #include "tests/live/support/world.h"
 #include "tests/live/worlds/program.h"
 
@@ -50,6 +52,45 @@ TEST(allocations_outlive_the_daemon, .in = &lost)
         must_free(&request, pointer);
         must_free(&pinned_request, pinned_pointer);
         ck_assert_uint_eq(stats_of(GPUMEM_DEVICE, 0).n_reserved_bytes, 0);
+        gpumem_disconnect(client);
+        daemon_clear(&gpumemd);
+}
+
+static atomic_uint n_told[GPUMEM_EVENT_DEVICE_BACK + 1];
+
+static void note_event(const struct gpumem_event *event, void *argument)
+{
+        (void)argument;
+        atomic_fetch_add(&n_told[event->kind], 1);
+}
+
+static bool is_connected(void)
+{
+        struct connection *connection = reconnect_present(client_reconnector(client));
+        bool is = connection;
+
+        connection_unref(connection);
+        return is;
+}
+
+/* A call that needs no daemon tells events. */
+static bool is_told_of_its_end(const struct gpumem_request *request)
+{
+        must_free(request, must_alloc(request));
+        return atomic_load(&n_told[GPUMEM_EVENT_DAEMON_LOST]) == 1;
+}
+
+/* The service thread does, and no longer waits for a socket that is readable for ever. */
+TEST(an_idle_program_hears_that_its_daemon_has_gone, .in = &lost)
+{
+        struct gpumem_request request = on_device(0, 4096);
+        unsigned char *held = must_alloc(&request);
+
+        ck_assert_int_eq(gpumem_set_event_callback(client, note_event, NULL), 0);
+        daemon_kill(&gpumemd);
+        AWAIT(!is_connected());
+        AWAIT(is_told_of_its_end(&request));
+        must_free(&request, held);
         gpumem_disconnect(client);
         daemon_clear(&gpumemd);
 }

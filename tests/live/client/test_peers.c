@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 
 #include "driver/cuda.h"
+#include "gpumem-adapters.h"
 #include "tests/live/support/gate.h"
 #include "tests/live/worlds/holder.h"
 #include "tests/live/worlds/program.h"
@@ -459,6 +460,25 @@ TEST(a_device_reaches_its_own)
         write_by(0, memory, 5);
         read_by(0, memory, 5);
         free_on(0, memory);
+}
+
+/* A framework copies from one device to the other without a word to its allocator. */
+TEST(devices_that_a_framework_allocates_for_reach_each_other, NEEDS_TWO_DEVICES)
+{
+        void *memory[2];
+
+        for (int i = 0; i < 2; i++) {
+                ck_assert_int_eq(gpu_use(gpus[i]), 0);
+                memory[i] = gpumem_torch_alloc(N_BYTES, i, NULL);
+        }
+        check_both(memory[0]);
+        check_both(memory[1]);
+        ck_assert_uint_eq(gpumem_adapters_failures(), 0);
+        for (int i = 0; i < 2; i++) {
+                ck_assert_int_eq(gpu_use(gpus[i]), 0);
+                gpumem_torch_free(memory[i], N_BYTES, i, NULL);
+        }
+        ck_assert_int_eq(gpumem_flush(NULL, NULL), 0);
 }
 
 TESTS_MAIN("reach", .limit_s = 60, .start = start, .stop = stop)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A process that still maps a revoked block gets it back without a driver call. */
 #include "client/blocks/retained.h"
+#include "tests/live/support/calls.h"
 #include "tests/live/support/world.h"
 #include "tests/live/worlds/holder.h"
 
@@ -99,6 +100,28 @@ TEST(what_is_wanted_elsewhere_is_unmapped)
         ck_assert_uint_gt(daemon_figure(FIGURE_notices), 0);
         daemon_await(FIGURE_lingering, 0);
         holder_free_all(&third);
+}
+
+/* With a cache size no look at the pool would unmap it later. */
+TEST(a_cache_size_unmaps_what_is_anothers)
+{
+        struct gpu *gpu = use_gpu();
+        struct gpumem_client *client = connect_client();
+        struct gpumem_request request = request_in(gpu_stream(gpu), GPUMEM_DEVICE, MUCH);
+        void *pointer;
+
+        ck_assert_int_eq(gpumem_alloc(client, &request, &pointer), 0);
+        ck_assert_int_eq(gpumem_free(client, pointer, request.stream), 0);
+        daemon_await(FIGURE_idle, MUCH);
+        ck_assert_int_eq(holder_alloc(&other, MUCH, 0), 0);
+        ck_assert_uint_gt(daemon_figure(FIGURE_revocations), 0);
+        ck_assert_int_eq(gpumem_set_cache_size(client, GIB), 0);
+        holder_free_all(&other);
+        ck_assert_int_eq(alloc_small(LONG_MS), 0);
+        daemon_await(FIGURE_lingering, 0);
+        holder_free_all(&third);
+        gpumem_disconnect(client);
+        gpu_free(gpu);
 }
 
 /* One after the other, until one is refused because of lingering memory. A daemon that stands still itself

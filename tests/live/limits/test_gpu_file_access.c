@@ -9,6 +9,7 @@
 
 #include "base/fdset.h"
 #include "tests/live/support/sharer.h"
+#include "tests/live/support/slow_socket.h"
 #include "tests/live/support/world.h"
 
 #define GUEST      12345
@@ -77,6 +78,27 @@ static void stop(void)
 static const char
         *why = "uid 12345 may not use the GPU: /dev/nvidiactl has mode 0660, uid 0, gid 777";
 
+static bool gets_lane;
+
+/* Another socket is then the daemon's end of the connection. */
+static void get_lane(struct link *link)
+{
+        int fd = 3;
+
+        while (!is_connection(fd))
+                fd++;
+        make_slow(fd);
+        while (!daemon_count_lanes(&gpumemd)) {
+                struct frame request = FRAME_NULL, reply;
+                struct fdset fds = FDSET_NULL;
+
+                ck_assert_int_eq(
+                        link_call(link, &request, MESSAGE_STATS, MESSAGE_STATS_REPLY, &reply, &fds),
+                        0);
+                fdset_deinit(&fds);
+        }
+}
+
 /* The result of a LEASE of one block for the guest in these groups; its exit status. */
 static int lease_as(const gid_t *groups, size_t n_groups, uint32_t pool)
 {
@@ -90,6 +112,8 @@ static int lease_as(const gid_t *groups, size_t n_groups, uint32_t pool)
             setresuid(GUEST, GUEST, GUEST))
                 return 255;
         link = open_link("guest", NULL);
+        if (gets_lane)
+                get_lane(link);
         r = lease_over(link, &wanted, &leased);
         if (r) {
                 link_refusal(link, text);
@@ -167,6 +191,23 @@ TEST(so_many_groups_count, NEEDS_OWN_DEV)
         AWAIT(try_as(groups, 4097, 0) == 0);
 }
 
+/* They are asked of the socket that the client connected. */
+TEST(no_groups_of_others_count_where_a_lane_has_its_socket, NEEDS_OWN_DEV)
+{
+        static const gid_t out[] = {5, 6};
+
+        gets_lane = true;
+        expect(GPUMEM_E_DENIED, out, 2, 0);
+}
+
+TEST(its_groups_count_where_a_lane_has_its_socket, NEEDS_OWN_DEV)
+{
+        static const gid_t in[] = {5, GROUP};
+
+        gets_lane = true;
+        expect(0, in, 2, 0);
+}
+
 TEST(what_changes_counts_soon, NEEDS_OWN_DEV)
 {
         expect(GPUMEM_E_DENIED, NULL, 0, 0);
@@ -192,6 +233,27 @@ TEST(a_grant_is_no_way_around_them, NEEDS_OWN_DEV)
         daemon_await(FIGURE_leases, 1);
         sharer_end(&guest);
         sharer_end(&owner);
+}
+
+TEST(what_is_kept_for_others_stays_when_one_is_refused, NEEDS_OWN_DEV)
+{
+        struct sharer owner, guest, heir;
+        char token[GPUMEM_TOKEN_TEXT_BYTES];
+
+        sharer_start(&owner, SHARER_WITH_CUDA, NULL);
+        sharer_start(&guest, SHARER_WITHOUT_CUDA, GUEST_TEXT);
+        sharer_must(&owner, "alloc device %d", 1000000);
+        sharer_must(&owner, "fill 1");
+        (void)snprintf(token, sizeof(token), "%s", sharer_must(&owner, "keep 60000 " GUEST_TEXT));
+        sharer_end(&owner);
+        daemon_await(FIGURE_clients, 0);
+        ck_assert_int_eq(sharer_tell(&guest, "attach device %s", token), GPUMEM_E_DENIED);
+        ck_assert_uint_eq(daemon_figure(FIGURE_leases), 1);
+        sharer_start(&heir, SHARER_WITH_CUDA, NULL);
+        sharer_must(&heir, "attach device %s", token);
+        ck_assert_str_eq(sharer_must(&heir, "check 1"), "0");
+        sharer_end(&heir);
+        sharer_end(&guest);
 }
 
 TESTS_MAIN("gpu_file_access", .limit_s = 60, .start = start, .stop = stop)

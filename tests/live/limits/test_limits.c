@@ -4,7 +4,9 @@
  * the driver, and both sides have as many fds open as before. */
 #include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdarg.h>
+#include <sys/resource.h>
 
 #include "tests/live/support/world.h"
 
@@ -52,6 +54,13 @@ static void start_without_limits(void)
         start_with("devices=1,bytes=256MiB", "{}");
 }
 
+/* The daemon inherits that a file which may not be made larger is an error, and ends no process. */
+static void start_with_small_files(void)
+{
+        (void)signal(SIGXFSZ, SIG_IGN);
+        start();
+}
+
 static void stop(void)
 {
         link_free(admin);
@@ -62,6 +71,9 @@ static void stop(void)
 
 static const struct test_case unlimited = {"unlimited", .limit_s = 60,
                                            .start = start_without_limits, .stop = stop};
+
+static const struct test_case small_files = {"small_files", .limit_s = 60,
+                                             .start = start_with_small_files, .stop = stop};
 
 /* In the first pool. */
 static int lease(struct link *by, uint64_t n_bytes, uint32_t wait_ms, uint64_t *ret_lease)
@@ -507,6 +519,82 @@ TEST(one_that_is_refused_takes_those_before_it_along, .in = &unlimited)
         link_free(admin);
         admin = open_admin_link("test");
         check_minimum(0);
+}
+
+/* Whether the daemon can make files with anything in them, as it gives to clients. */
+static void allow_files(bool may)
+{
+        struct rlimit size;
+
+        ck_assert_int_eq(prlimit(gpumemd.pid, RLIMIT_FSIZE, NULL, &size), 0);
+        size.rlim_cur = may ? size.rlim_max : 0;
+        ck_assert_int_eq(prlimit(gpumemd.pid, RLIMIT_FSIZE, &size, NULL), 0);
+}
+
+/* It grows with each change, and with each configuration. */
+static uint64_t limits_revision(void)
+{
+        struct frame reply, request = {.set_limits = {.scope = PROTO_LIMIT_OF_CLIENT,
+                                                      .holder = PROTO_LIMIT_OF_EACH,
+                                                      .kind = DEVICE,
+                                                      .flags = PROTO_LIMIT_CHECK,
+                                                      .max = MIB}};
+
+        ck_assert_int_eq(ask_over(admin, &request, MESSAGE_SET_LIMITS, &reply), 0);
+        return reply.limits_set.revision;
+}
+
+/* What clients are told of both devices. */
+static bool are_told(uint64_t first, uint64_t second)
+{
+        struct frame request = FRAME_NULL, reply;
+        struct pool_row *rows = rows_over(admin, &request, MESSAGE_POOLS, sizeof(*rows), &reply);
+        bool are = rows[0].n_max_bytes == first && rows[1].n_max_bytes == second;
+
+        free(rows);
+        return are;
+}
+
+static void expect_in_force(uint64_t first, uint64_t second)
+{
+        ck_assert_uint_eq(limit_of(admin, POOL(0), RESERVED).max, first);
+        ck_assert_uint_eq(limit_of(admin, POOL(1), RESERVED).max, second);
+}
+
+#define HALVES "{\"pools\": [{\"device\": \"all\", \"max_bytes\": \"32MiB\"}]}"
+
+/* The pools behind it had their earlier limits, and clients were told nothing of any until one changed again. */
+TEST(limits_of_which_clients_cannot_be_told_hold, .in = &small_files, NEEDS_EMULATOR)
+{
+        uint64_t revision = limits_revision();
+
+        allow_files(false);
+        daemon_configure(&gpumemd, HALVES);
+        AWAIT(limits_revision() > revision);
+        allow_files(true);
+        ck_assert(are_told(64 * MIB, 256 * MIB));
+        expect_in_force(32 * MIB, 32 * MIB);
+        daemon_configure(&gpumemd, HALVES);
+        AWAIT(are_told(32 * MIB, 32 * MIB));
+}
+
+TEST(so_do_those_that_are_set_together, .in = &small_files, NEEDS_EMULATOR)
+{
+        struct message_set_limits change = {.scope = PROTO_LIMIT_OF_POOL,
+                                            .kind = RESERVED,
+                                            .max = 16 * MIB,
+                                            .flags = PROTO_LIMIT_MORE};
+
+        ck_assert_int_eq(set_limit_over(admin, &change, NULL), 0);
+        change.holder = 1;
+        change.flags = 0;
+        allow_files(false);
+        ck_assert_int_eq(set_limit_over(admin, &change, NULL), GPUMEM_E_TOO_MANY);
+        allow_files(true);
+        expect_in_force(16 * MIB, 16 * MIB);
+        ck_assert(are_told(64 * MIB, 256 * MIB));
+        (void)must_set(EACH_CLIENT, DEVICE, PROTO_LIMIT_NONE);
+        ck_assert(are_told(16 * MIB, 16 * MIB));
 }
 
 TESTS_MAIN("limits", .limit_s = 60, .start = start, .stop = stop)

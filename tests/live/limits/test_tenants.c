@@ -326,6 +326,53 @@ TEST(a_grant_reaches_the_user_in_another_container, NEEDS_CONTAINERS)
         end(tree);
 }
 
+/* What gpumemctl free-all --tenant --json says in the n-th container. */
+static void tell_stays(enum cgroup_tree tree, unsigned n, char said[static 2048])
+{
+        char command[512];
+        size_t n_read;
+        FILE *output;
+
+        if (n != OUTSIDE)
+                container_enter(tree, n);
+        (void)snprintf(command, sizeof(command), "'%s' free-all --tenant --json",
+                       getenv("GPUMEM_TEST_CTL"));
+        output = popen(command, "re");
+        ck_assert_ptr_nonnull(output);
+        n_read = fread(said, 1, 2047, output);
+        said[n_read] = '\0';
+        ck_assert_int_eq(pclose(output), 0);
+        container_leave(tree);
+}
+
+/* Root sees what other containers of root have, too. */
+TEST(free_all_of_a_tenant_tells_of_no_other_container, NEEDS_CONTAINERS)
+{
+        enum cgroup_tree tree = trees[0];
+        struct sharer holder;
+        char said[2048];
+        uint64_t lease;
+
+        start_three(tree, "{}");
+        container_enter(tree, 0);
+        sharer_start(&holder, SHARER_WITHOUT_CUDA, NULL);
+        container_leave(tree);
+        sharer_must(&holder, "alloc pinned %d", 1000000);
+        lease = must_lease(other).lease;
+        return_over(other, lease, 0);
+        daemon_await(FIGURE_cached, PIECE);
+        daemon_free_all();
+        daemon_await(FIGURE_lingering, PIECE);
+        tell_stays(tree, OUTSIDE, said);
+        must_contain(said, "\"lingering_bytes\": 0");
+        must_contain(said, "\"stays\": []");
+        tell_stays(tree, 0, said);
+        must_contain(said, "\"what\": \"held\"");
+        unmapped_over(other, lease);
+        sharer_end(&holder);
+        end(tree);
+}
+
 TEST(one_container_is_served_where_memory_is_not_cleared, .can_run = has_containers_and_emulator,
      .needs = "root, the emulated driver, and cgroups that may be written to")
 {

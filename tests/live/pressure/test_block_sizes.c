@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <sys/resource.h>
 
-#include "proto/board.h"
 #include "tests/live/support/world.h"
 #include "tests/live/worlds/solo.h"
 
@@ -75,7 +74,7 @@ TEST(large_requests_have_blocks_of_a_gibibyte_at_most)
         void *large = must_alloc(GPUMEM_DEVICE, 10 * GIB), *other;
 
         ck_assert_uint_eq(n_blocks(), 10);
-        other = must_alloc(GPUMEM_DEVICE, 160 * MIB);
+        other = must_alloc(GPUMEM_DEVICE, 80 * MIB);
         ck_assert_uint_eq(n_blocks(), 11);
         must_free(other);
         must_free(large);
@@ -109,10 +108,8 @@ static const struct test_case few_files = {.name = "block sizes, few files",
 TEST(clients_know_how_many_blocks_there_may_be, .in = &few_files)
 {
         struct member member = member_join("test");
-        const struct board_header *header = member.board;
 
-        ck_assert_uint_eq(header->n_blocks, 384);
-        ck_assert_uint_eq(header->n_slots, 16384);
+        ck_assert_uint_eq(member.n_slots, 384);
         member_end(&member);
 }
 

@@ -32,6 +32,11 @@ static void start_slow(void)
         start_with("devices=1,bytes=256MiB,copy_delay_us=300000");
 }
 
+static void start_slow_two(void)
+{
+        start_with("devices=2,bytes=256MiB,copy_delay_us=300000");
+}
+
 static void stop(void)
 {
         gpumem_disconnect(client);
@@ -43,6 +48,8 @@ static void stop(void)
 static const struct test_case lost = {.name = "lost", .limit_s = 60, .start = start};
 static const struct test_case slow = {
         .name = "slow", .limit_s = 60, .start = start_slow, .stop = stop};
+static const struct test_case slow_two = {
+        .name = "slow_two", .limit_s = 60, .start = start_slow_two, .stop = stop};
 static const struct test_case alone = {.name = "alone"};
 
 static void *alloc(enum gpumem_kind kind, uint64_t n_bytes, uint32_t flags)
@@ -51,6 +58,20 @@ static void *alloc(enum gpumem_kind kind, uint64_t n_bytes, uint32_t flags)
         void *pointer;
 
         request.flags |= flags;
+        ck_assert_int_eq(gpumem_alloc(client, &request, &pointer), 0);
+        return pointer;
+}
+
+/* Device memory of another GPU, in its stream. */
+static void *alloc_in(const struct gpu *other)
+{
+        const struct gpumem_request request = {.struct_size = sizeof(request),
+                                               .kind = GPUMEM_DEVICE,
+                                               .flags = GPUMEM_SHAREABLE,
+                                               .stream = gpu_stream(other),
+                                               .n_bytes = N_BYTES};
+        void *pointer;
+
         ck_assert_int_eq(gpumem_alloc(client, &request, &pointer), 0);
         return pointer;
 }
@@ -296,6 +317,33 @@ TEST(a_detach_waits_for_all_work, .in = &slow, NEEDS_EMULATOR)
         ck_assert_uint_eq(*seen, 1);
         ck_assert_int_eq(gpu_use(gpu), 0);
         must_free(own);
+}
+
+/* The work is the memory's device's, and the thread has another device's context from the attach on. */
+TEST(a_detach_waits_for_the_memorys_device, .in = &slow_two, NEEDS_EMULATOR)
+{
+        void *own, *attached, *staged;
+        struct gpumem_token token;
+        struct gpu *other;
+        unsigned char *seen;
+
+        ck_assert_int_eq(gpu_new(1, &other), 0);
+        own = alloc_in(other);
+        token = token_of(own);
+        ck_assert_int_eq(gpu_stage(other, 1, &staged), 0);
+        seen = staged;
+        *seen = 0;
+        ck_assert_int_eq(gpu_use(gpu), 0);
+        attached = attach(&token);
+        ck_assert_int_eq(gpu_use(other), 0);
+        ck_assert_int_eq(gpu_fill(other, attached, 1, N_BYTES), 0);
+        ck_assert_int_eq(gpu_copy_to_host(other, seen, attached, 1), 0);
+        ck_assert_int_eq(gpu_use(gpu), 0);
+        ck_assert_int_eq(gpumem_detach_sync(client, attached), 0);
+        ck_assert_uint_eq(*seen, 1);
+        ck_assert_int_eq(gpumem_free_sync(client, own), 0);
+        gpu_free(other);
+        ck_assert_int_eq(gpu_use(gpu), 0);
 }
 
 TEST(a_forked_child_shares_nothing)

@@ -10,7 +10,8 @@
 
 static struct cuda cuda;
 static struct gate gate;
-static CUstream side;
+static struct gate endless; /* of work that does not end before the test */
+static CUstream side, aside;
 
 static void start(void)
 {
@@ -19,12 +20,17 @@ static void start(void)
         solo_open(getuid());
         load_driver(&cuda);
         DRIVER(cuStreamCreate, &side, CU_STREAM_NON_BLOCKING);
+        DRIVER(cuStreamCreate, &aside, CU_STREAM_NON_BLOCKING);
         gate_init(&gate, &cuda);
+        gate_init(&endless, &cuda);
 }
 
 static void stop(void)
 {
+        gate_open(&gate);
+        gate_open(&endless);
         gate_deinit(&gate);
+        gate_deinit(&endless);
         ck_assert_int_eq(gpu_synchronize(gpu), 0);
         solo_close();
         gpumemd_stop_uncharged();
@@ -153,6 +159,47 @@ TEST(a_second_free_is_told)
                 ck_assert_int_eq(gpumem_describe(client, pointer, &info), GPUMEM_E_NOT_OURS);
                 sleep_ms(1);
         }
+}
+
+/* The service thread ends the free. */
+static void pass_aside(enum gpumem_kind kind)
+{
+        void *used = must_alloc(kind, N_BYTES);
+
+        gate_hold(&gate, side);
+        use_aside(used);
+        must_free(used);
+        gate_open(&gate);
+        AWAIT(nearest_stats(client, kind).n_allocated_bytes == 0);
+}
+
+/* With a cache size other frees wait where it is exceeded. The driver waits for every kernel where it unregisters, so
+ * pinned memory stays until a call that waits. */
+TEST(with_a_cache_size_the_free_waits_for_no_other_work, .to = 2)
+{
+        const enum gpumem_kind kind = _i ? GPUMEM_PINNED : GPUMEM_DEVICE;
+
+        ck_assert_int_eq(gpumem_set_cache_size(client, 0), 0);
+        gate_hold(&endless, aside);
+        pass_aside(kind);
+        pass_aside(GPUMEM_DEVICE);
+        AWAIT(device_stats().n_reserved_bytes == 0);
+        gate_open(&endless);
+        ck_assert_int_eq(gpumem_flush(client, NULL), 0);
+        ck_assert_uint_eq(nearest_stats(client, kind).n_reserved_bytes, 0);
+}
+
+/* Then the call itself frees it. */
+TEST(nor_does_it_where_that_of_the_others_is_over)
+{
+        void *used;
+
+        ck_assert_int_eq(gpumem_set_cache_size(client, 0), 0);
+        gate_hold(&endless, aside);
+        used = alloc();
+        use_aside(used);
+        must_free(used);
+        AWAIT(device_stats().n_reserved_bytes == 0);
 }
 
 static void *use_and_free(void *unused)

@@ -130,6 +130,14 @@ unsigned daemon_count_boards(const struct daemon *daemon)
         return count_entries(path, "memfd:gpumem-board");
 }
 
+unsigned daemon_count_files(const struct daemon *daemon)
+{
+        char path[64];
+
+        (void)snprintf(path, sizeof(path), "/proc/%d/fd", (int)daemon->pid);
+        return count_entries(path, "");
+}
+
 unsigned daemon_count_fds(const struct daemon *daemon)
 {
         char path[64];

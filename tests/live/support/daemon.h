@@ -93,11 +93,13 @@ void hang_up(void);
 void daemon_suspend(const struct daemon *daemon);
 void daemon_resume(const struct daemon *daemon);
 
-/* Without the files in stock, of which clients have some, and the daemon makes more in its own time; and without boards, which the
- * daemon has open until their clients ask for memory. */
+/* Without the files in stock, of which clients have some, and the daemon makes more in its own time; and without boards. */
 unsigned daemon_count_fds(const struct daemon *daemon);
 
-/* Files of boards that it has open: those in stock, and those of clients that have not asked for memory. */
+/* All that it has open. */
+unsigned daemon_count_files(const struct daemon *daemon);
+
+/* Files of boards that it has open: those in stock, and those of clients. */
 unsigned daemon_count_boards(const struct daemon *daemon);
 
 /* The same, once it has not changed for a while in which the process was idle: ended connections are closed

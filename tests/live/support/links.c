@@ -43,12 +43,15 @@ struct member member_join(const char *program)
         struct message_welcome welcome;
         struct member member;
 
-        ck_assert_int_eq(link_open(NULL, &(struct link_hello){.program = program}, &member.link,
-                                   &welcome, &fds),
+        ck_assert_int_eq(link_open(NULL,
+                                   &(struct link_hello){.program = program, .seals_board = true},
+                                   &member.link, &welcome, &fds),
                          0);
         member.n_board_bytes = welcome.n_board_bytes;
+        member.n_slots = welcome.n_slots;
         member.pinned = welcome.n_pools - 1;
         ck_assert_int_eq(memfd_map_shared(fds.fds[0], member.n_board_bytes, &member.board), 0);
+        ck_assert_int_eq(memfd_make_pages(fds.fds[0], member.board, member.n_board_bytes), 0);
         ck_assert_int_eq(memfd_keep_pages(fds.fds[0]), 0);
         member.words = board_words(member.board, welcome.n_pools);
         fdset_deinit(&fds);

@@ -49,6 +49,7 @@ struct member {
         void *board;
         size_t n_board_bytes;
         _Atomic uint64_t *words;
+        uint32_t n_slots;
         uint32_t pinned; /* the last pool of pinned memory; 0 is the device's pool */
 };
 struct member member_join(const char *program);

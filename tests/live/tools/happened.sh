@@ -203,6 +203,7 @@ ok "why-oom: under a limit the pool's room is not said" equal "$(gpumemctl why-o
 gpumemctl limits --set client:device_bytes=none >/dev/null
 ok "devices: which GPU it is" equal "$(gpumemctl devices --wide | awk 'NR == 2 {print $NF}')" \
         "$(answer 'a["pools"][0]["uuid"]' devices)"
+ok "devices: of pinned memory it says nothing" equal "$(answer '{pool["kind"] for pool in a["pools"]}' devices)" "{'device'}"
 ok "devices: its UUID is whole" equal "$(answer 'len(a["pools"][0]["uuid"])' devices)" 40
 
 suspend "${holders[second]}"

@@ -61,8 +61,10 @@ ok "gpumemd: an empty path" said 2 'invalid --socket "" (expected a path of 1-10
 ok "gpumemd: a path too long in GPUMEM_SOCKET" said 1 "longer than 107 bytes" \
         env GPUMEM_SOCKET="$place/$(printf '%0110d' 0)" gpumemd --config "$place/empty.conf"
 ok "gpumemd -h is --help" equal "$(gpumemd -h)" "$(gpumemd --help)"
-ok "gpumemd: too few files" said 1 "cannot start: Too many open files; raise LimitNOFILE or ulimit -n" \
-        sh -c 'ulimit -n 18; exec gpumemd --socket "$1" --config "$2"' sh "$place/few" "$place/empty.conf"
+for few in 18 127; do
+        ok "gpumemd: $few files are too few" said 1 "cannot start: Too many open files; raise LimitNOFILE or ulimit -n" \
+                sh -c 'ulimit -n "$3"; exec gpumemd --socket "$1" --config "$2"' sh "$place/few" "$place/empty.conf" "$few"
+done
 echo precious >"$place/file"
 ok "gpumemd: a file where the socket should be" said 1 "it is left alone" gpumemd --socket "$place/file"
 ok "no lock is left beside it" [ ! -e "$place/file.lock" ]
@@ -144,6 +146,8 @@ ok "gpumemctl: an option with a value that it has not" said 2 "--json takes no v
 ok "gpumemctl help is --help" equal "$(gpumemctl help)" "$(gpumemctl --help)"
 ok "gpumemctl -h is --help" equal "$(gpumemctl -h)" "$(gpumemctl --help)"
 ok "gpumemctl help COMMAND is COMMAND --help" equal "$(gpumemctl help stats)" "$(gpumemctl stats --help)"
+many=$(printf 'h%.0s' {1..400})
+ok "gpumemctl -hhh... is --help" equal "$(gpumemctl "-$many")" "$(gpumemctl --help)"
 ok "gpumemctl COMMAND -h is COMMAND --help" equal "$(gpumemctl stats -h)" "$(gpumemctl stats --help)"
 for word in help version; do
         ok "gpumemctl help $word is --help" equal "$(gpumemctl help "$word")" "$(gpumemctl --help)"
@@ -300,7 +304,7 @@ ok "set: a limit that makes room for a minimum before it" \
         gpumemctl limits --set pool/0:min_bytes=160MiB --set pool/0:max_bytes=200MiB
 ok "set: both were made" has_limit "pool +0  min_bytes +- +160.00 MiB  $(name_of 0)"
 ok "set: a limit below the minimum that there is" gpumemctl limits --set pool/0:max_bytes=150MiB
-ok "set: that is warned of" grep -q "warning: .*: min_bytes 160.00 MiB is not below the pool's maximum of 150.00 MiB" \
+ok "set: that is warned of" wait_until 20 grep -q "warning: .*: min_bytes 160.00 MiB is not below the pool's maximum of 150.00 MiB" \
         "$place/gpumemd.log"
 ok "set: as it was" gpumemctl limits --set pool/0:max_bytes=100MiB --set pool/0:min_bytes=0
 
@@ -338,6 +342,17 @@ ok "save: nothing was set then" has_limit "client +each  leases +-  +9"
 ok "save: nowhere to write" said 1 "set, but not saved: $place/no/file: No such file" \
         gpumemctl limits --save="$place/no/file" --set client:leases=8
 ok "save: it is set all the same" has_limit "client +each  leases +-  +8"
+printf '{"pools": [{"device": 0, "max_bytes": "100MiB", "min_bytes": "50MiB"}]}' >"$place/minimum.conf"
+cp "$place/minimum.conf" "$place/before.conf"
+ok "save: a file that gpumemd would refuse" \
+        said 1 "nothing was changed: $place/minimum.conf: pools[0] would have min_bytes of 50.00 MiB, above its max_bytes of 20.00 MiB" \
+        gpumemctl limits --save="$place/minimum.conf" --set pool/0:max_bytes=20MiB
+ok "save: that file is as before" cmp "$place/minimum.conf" "$place/before.conf"
+ok "save: and nothing was set" has_limit "pool +0  max_bytes +0 B +96.00 MiB  $(name_of 0)"
+ok "save: with both changed" said 0 "saved in $place/minimum.conf" \
+        gpumemctl limits --save="$place/minimum.conf" --set pool/0:max_bytes=20MiB --set pool/0:min_bytes=10MiB
+ok "save: gpumemd reads it then" said 0 "configuration is valid" env gpumemd --check-config "$place/minimum.conf"
+gpumemctl limits --set pool/0:max_bytes=96MiB --set pool/0:min_bytes=0 >/dev/null
 ln -s saved.conf "$place/link.conf"
 ok "save: a link stays" said 1 "not saved: $place/link.conf: not a regular file" gpumemctl limits --save="$place/link.conf" --set client:leases=9
 gpumemctl limits --set pool/0:max_bytes=100MiB --set tenant/root:device_bytes=default --set tenant/root:leases=default >/dev/null

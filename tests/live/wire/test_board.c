@@ -2,7 +2,9 @@
 /* What clients report on their boards, against a daemon of the test's own: it is shown as far as it is
  * possible, and a client that lies spoils no other client's statistics. */
 #include <errno.h>
+#include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 
 #include "base/fdset.h"
 #include "base/memfd.h"
@@ -10,8 +12,12 @@
 #include "proto/board.h"
 #include "tests/live/support/listed.h"
 #include "tests/live/support/world.h"
+#include "tests/missing_page.h"
 
 #define STRANGER 65534
+
+/* Boards that are made ahead, of both kinds. */
+#define N_AHEAD (2 * FILE_STOCK_MAX)
 
 static void start(void)
 {
@@ -96,24 +102,6 @@ TEST(a_lying_board_is_cut_to_what_can_be)
         leave(&liar);
 }
 
-/* Its pages may be gone: each look would take a page fault. */
-TEST(a_board_without_its_header_is_looked_at_once)
-{
-        struct claimant client = join("client");
-        struct board_header header = *(const struct board_header *)client.member.board;
-        uint64_t lease = must_lease(&client, 4 * MIB);
-
-        atomic_store(&client.counters->lanes[0].allocated, 512);
-        ck_assert_uint_eq(row_of("client").device_allocated, 512);
-        memset(client.member.board, 0, sizeof(header));
-        ck_assert_uint_eq(row_of("client").device_allocated, 0);
-        memcpy(client.member.board, &header, sizeof(header));
-        ck_assert_uint_eq(row_of("client").device_allocated, 0);
-        ck_assert_uint_eq(daemon_figure(FIGURE_allocated), 0);
-        give_back(&client, lease);
-        leave(&client);
-}
-
 /* A free was counted, and the allocation in another lane is not seen yet. */
 TEST(sums_below_0_are_0)
 {
@@ -167,33 +155,80 @@ TEST(what_has_never_asked_for_memory_reports_nothing)
         leave(&liar);
 }
 
-/* Else the daemon would wait for a client that takes a page away just when it is looked at. */
-TEST(a_board_whose_pages_may_go_does_not_count)
+/* A client that has mapped its board, and has not sealed it. */
+static struct claimant join_unsealed(const char *program, int *ret_fd)
 {
         CLEANUP(fdset_deinit)
         struct fdset fds = FDSET_NULL;
-        const struct message_lease wanted = {.n_bytes = 2 * MIB};
         struct message_welcome welcome;
-        struct message_leased leased;
         struct claimant open = {.counters = NULL};
 
-        ck_assert_int_eq(link_open(NULL, &(struct link_hello){.program = "open"}, &open.member.link,
-                                   &welcome, &fds),
+        ck_assert_int_eq(link_open(NULL,
+                                   &(struct link_hello){.program = program, .seals_board = true},
+                                   &open.member.link, &welcome, &fds),
                          0);
         open.member.n_board_bytes = welcome.n_board_bytes;
         ck_assert_int_eq(memfd_map_shared(fds.fds[0], welcome.n_board_bytes, &open.member.board),
                          0);
+        open.member.words = board_words(open.member.board, welcome.n_pools);
         open.counters = board_pool(open.member.board, 0);
-        ck_assert_int_eq(lease_over(open.member.link, &wanted, &leased), 0);
-        claim_everything(&open);
+        *ret_fd = fdset_steal(&fds, 0);
+        return open;
+}
+
+static void must_not_count(struct claimant *open, int fd)
+{
+        uint64_t lease = must_lease(open, 2 * MIB);
+
+        claim_everything(open);
         ck_assert_uint_eq(row_of("open").device_hits, 0);
         ck_assert_uint_eq(row_of("open").device_allocated, 0);
-        ck_assert_uint_eq(board_words(open.member.board, welcome.n_pools)[leased.slot], 0);
+        ck_assert_uint_eq(open->member.words[0], 0);
         /* To keep the pages now is too late. */
-        ck_assert_int_eq(memfd_keep_pages(fds.fds[0]), 0);
+        (void)memfd_keep_pages(fd);
         ck_assert_uint_eq(row_of("open").device_hits, 0);
-        give_back(&open, leased.lease);
+        give_back(open, lease);
+        leave(open);
+        closep(&fd);
+}
+
+/* Else the daemon would wait for a client that takes a page away just when it is looked at. */
+TEST(a_board_whose_pages_may_go_does_not_count)
+{
+        int fd;
+        struct claimant open = join_unsealed("open", &fd);
+
+        must_not_count(&open, fd);
+}
+
+/* A page that the daemon is the first to touch would count as its memory. */
+TEST(a_board_that_lacks_a_page_does_not_count)
+{
+        int fd;
+        struct claimant open = join_unsealed("open", &fd);
+
+        ck_assert_int_eq(memfd_make_pages(fd, open.member.board, open.member.n_board_bytes), 0);
+        ck_assert_int_eq(madvise((char *)open.member.board + 4096, 4096, MADV_REMOVE), 0);
+        ck_assert_int_eq(memfd_keep_pages(fd), 0);
+        must_not_count(&open, fd);
+}
+
+/* A daemon of this test's own touches no page that its client has not made. */
+TEST(a_board_has_no_pages_but_its_clients)
+{
+        struct stat st;
+        int fd;
+        struct claimant open = join_unsealed("open", &fd);
+
+        (void)row_of("open");
+        ck_assert_int_eq(fstat(fd, &st), 0);
+        ck_assert_int_eq(st.st_blocks, 0);
+        give_back(&open, must_lease(&open, 2 * MIB));
+        (void)row_of("open");
+        ck_assert_int_eq(fstat(fd, &st), 0);
+        ck_assert_int_eq(st.st_blocks, 0);
         leave(&open);
+        closep(&fd);
 }
 
 TEST(pages_of_a_board_that_counts_stay)
@@ -209,10 +244,49 @@ TEST(pages_of_a_board_that_counts_stay)
         leave(&client);
 }
 
+/* It says that it will seal its board, and keeps the daemon from doing so. Its board counts as a connection. */
+TEST(a_board_that_cannot_be_sealed_delays_no_other)
+{
+        struct missing_page page;
+        int fd, others_fd;
+        struct claimant open = join_unsealed("open", &fd), other;
+
+        if (missing_page_hold(&page, fd)) {
+                leave(&open);
+                other = join("other");
+                give_back(&other, must_lease(&other, 2 * MIB));
+                ck_assert_uint_eq(row_of("other").device_allocated, 0);
+                leave(&other);
+                other = join_unsealed("other", &others_fd);
+                ck_assert_int_eq(memfd_keep_pages(others_fd), 0);
+                closep(&others_fd);
+                leave(&other);
+                AWAIT(daemon_count_boards(&gpumemd) == 1 + N_AHEAD);
+                missing_page_provide(&page);
+        } else {
+                leave(&open);
+        }
+        AWAIT(daemon_count_boards(&gpumemd) <= N_AHEAD);
+        closep(&fd);
+}
+
+/* It counts as a connection of its user until the daemon ends: to unmap it might take as long as the client likes. */
+TEST(a_board_that_must_not_be_sealed_stays)
+{
+        int fd;
+        struct claimant open = join_unsealed("open", &fd), other;
+
+        ck_assert_int_eq(fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL), 0);
+        must_not_count(&open, fd);
+        other = join("other");
+        leave(&other);
+        AWAIT(daemon_count_boards(&gpumemd) == 1 + N_AHEAD);
+}
+
 /* Of those that have asked for memory, and of those that have not. */
 TEST(no_board_stays_open)
 {
-        enum { N_CLIENTS = 2 * FILE_STOCK_MAX };
+        enum { N_CLIENTS = 2 * N_AHEAD };
         struct claimant clients[N_CLIENTS];
 
         for (unsigned i = 0; i < N_CLIENTS; i++) {
@@ -220,13 +294,13 @@ TEST(no_board_stays_open)
                 if (i % 2)
                         give_back(&clients[i], must_lease(&clients[i], 2 * MIB));
         }
-        ck_assert_uint_ge(daemon_count_boards(&gpumemd), N_CLIENTS / 2);
+        ck_assert_uint_ge(daemon_count_boards(&gpumemd), N_CLIENTS);
         for (unsigned i = 1; i < N_CLIENTS; i += 2)
                 leave(&clients[i]);
-        AWAIT(daemon_count_boards(&gpumemd) <= N_CLIENTS / 2 + FILE_STOCK_MAX);
+        AWAIT(daemon_count_boards(&gpumemd) <= N_CLIENTS / 2 + N_AHEAD);
         for (unsigned i = 0; i < N_CLIENTS; i += 2)
                 leave(&clients[i]);
-        AWAIT(daemon_count_boards(&gpumemd) <= FILE_STOCK_MAX);
+        AWAIT(daemon_count_boards(&gpumemd) <= N_AHEAD);
 }
 
 TEST(liars_wrap_no_sum)

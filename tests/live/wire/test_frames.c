@@ -194,12 +194,15 @@ TEST(who_hangs_up_having_said_much_is_heard_to_the_end)
         give_back(other, take_lease(other, 2 * MIB), PROTO_RETURN_UNMAPPED, 3);
 }
 
+/* Fewer than a process may have connections (256): on a busy machine none has ended before the last one comes. */
+#define N_NOISES 250
+
 TEST(noise_never_harms_others)
 {
         unsigned seed = 7;
         int other = connect_ready();
 
-        for (unsigned round = 0; round < 300; round++) {
+        for (unsigned round = 0; round < N_NOISES; round++) {
                 char bytes[160];
                 struct frame frame = hello_frame();
                 int fd = connect_raw();

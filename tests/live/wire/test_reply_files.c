@@ -2,13 +2,16 @@
 /* The memory of reply files, which counts as the daemon's: a client that keeps many files keeps little
  * memory. */
 #include <errno.h>
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 
 #include "client/connection/rows.h"
 #include "proto/listing.h"
 #include "tests/live/support/world.h"
+#include "tests/missing_page.h"
 
+#define STRANGER  65534
 #define A_SESSION 8 /* files of answers that a connection keeps */
 
 static struct link *hoarder;
@@ -112,28 +115,91 @@ TEST(after_a_while_none_is_kept)
         (void)close(kept.fd);
 }
 
-/* The board, too, if its client has not sealed it. */
 TEST(with_the_connection_all_is_taken_back)
 {
-        struct fdset fds = FDSET_NULL;
-        struct message_welcome welcome;
-        struct kept kept;
-        struct link *other;
-        char word = 1;
+        struct kept kept = ask();
 
-        ck_assert_int_eq(
-                link_open(NULL, &(struct link_hello){.program = "hoarder"}, &other, &welcome, &fds),
-                0);
-        ck_assert_int_eq(pwrite(fds.fds[0], &word, sizeof(word), 0), sizeof(word));
-        link_free(hoarder);
-        hoarder = other;
-        kept = ask();
         link_free(hoarder);
         hoarder = open_link("another", NULL);
         await_release(kept.fd);
-        await_release(fds.fds[0]);
-        fdset_deinit(&fds);
         (void)close(kept.fd);
+}
+
+/* Else it could delay that the memory is taken back. Root can open the file again. */
+TEST(its_reader_cannot_write)
+{
+        struct kept kept = ask();
+
+        ck_assert_int_eq(fcntl(kept.fd, F_GETFL) & O_ACCMODE, O_RDONLY);
+        ck_assert_ptr_eq(mmap(NULL, 4096, PROT_WRITE, MAP_SHARED, kept.fd, 0), MAP_FAILED);
+        ck_assert_int_eq(errno, EACCES);
+        (void)close(kept.fd);
+}
+
+static void open_again(const void *argument)
+{
+        const struct kept *kept = argument;
+        char path[64];
+
+        (void)snprintf(path, sizeof(path), "/proc/self/fd/%d", kept->fd);
+        ck_assert_int_eq(open(path, O_RDWR | O_CLOEXEC), -1);
+        ck_assert_int_eq(errno, EACCES);
+}
+
+TEST(nor_can_it_open_the_file_again, NEEDS_ROOT)
+{
+        struct kept kept = ask();
+
+        as_user(STRANGER, open_again, &kept);
+        (void)close(kept.fd);
+}
+
+/* More than may wait to be taken back. */
+#define N_WAITING 4200
+
+static int ask_again_and_again(void)
+{
+        struct frame request, reply;
+        int r = 0;
+
+        for (unsigned i = 0; i < N_WAITING && !r; i++) {
+                struct fdset fds = FDSET_NULL;
+
+                request = FRAME_NULL;
+                r = link_call(hoarder, &request, MESSAGE_STATS, MESSAGE_STATS_REPLY, &reply, &fds);
+                fdset_deinit(&fds);
+        }
+        if (r)
+                ck_assert_str_eq(reply.error.text,
+                                 "gpumemd makes no more lists: a process that writes to one "
+                                 "delays that the memory of earlier ones is freed");
+        return r;
+}
+
+/* Root can open the file again, and writes to it. */
+TEST(while_memory_of_lists_cannot_be_freed_no_more_are_made, NEEDS_ROOT)
+{
+        struct missing_page page;
+        struct kept kept = ask();
+        char path[64];
+        int fd;
+
+        (void)snprintf(path, sizeof(path), "/proc/self/fd/%d", kept.fd);
+        fd = open(path, O_RDWR | O_CLOEXEC);
+        ck_assert_int_ge(fd, 0);
+        if (missing_page_hold(&page, fd)) {
+                const struct message_lease wanted = {.n_bytes = 2 * MIB};
+                struct message_leased leased;
+
+                ck_assert_int_eq(ask_again_and_again(), GPUMEM_E_TOO_MANY);
+                ck_assert_int_eq(lease_over(hoarder, &wanted, &leased), 0);
+                return_over(hoarder, leased.lease, PROTO_RETURN_UNMAPPED);
+                missing_page_provide(&page);
+                await_release(kept.fd);
+                AWAIT(ask_again_and_again() == 0);
+        }
+        closep(&fd);
+        closep(&kept.fd);
 }
 
 /* Its leases go on, and it may be about to mark them. */
@@ -147,6 +213,7 @@ TEST(a_daemon_that_ends_leaves_its_clients_what_they_share)
         ck_assert_int_eq(
                 link_open(NULL, &(struct link_hello){.program = "hoarder"}, &other, &welcome, &fds),
                 0);
+        ck_assert_int_eq(pwrite(fds.fds[0], "x", 1, 0), 1);
         daemon_stop(&gpumemd);
         ck_assert(takes_memory(fds.fds[0]));
         ck_assert_int_eq(read_kept(&kept), 0);

@@ -42,12 +42,14 @@ struct party party_join(void)
         struct frame hello = hello_frame(), welcome;
         struct fdset fds = FDSET_NULL;
 
+        hello.hello.features |= PROTO_FEATURE_BOARD;
         party_say(&party, &hello, MESSAGE_HELLO);
         party_expect(&party, MESSAGE_WELCOME, &welcome, &fds);
         party.n_board_bytes = welcome.welcome.n_board_bytes;
         party.n_slots = welcome.welcome.n_slots;
         party.pinned = welcome.welcome.n_pools - 1;
         ck_assert_int_eq(memfd_map_shared(fds.fds[0], party.n_board_bytes, &party.board), 0);
+        ck_assert_int_eq(memfd_make_pages(fds.fds[0], party.board, party.n_board_bytes), 0);
         ck_assert_int_eq(memfd_keep_pages(fds.fds[0]), 0);
         party.words = board_words(party.board, welcome.welcome.n_pools);
         fdset_deinit(&fds);

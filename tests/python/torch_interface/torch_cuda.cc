@@ -55,7 +55,16 @@ void CUDAPluggableAllocator::raw_delete(void *pointer)
         free_fn_(pointer, known.size, known.device_idx, known.stream);
 }
 
-void CUDAPluggableAllocator::init(int) {}
+void CUDAPluggableAllocator::init(int n_devices)
+{
+        if (init_fn_)
+                init_fn_(n_devices);
+}
+
+void CUDAPluggableAllocator::set_init_fn(std::function<void(int)> init)
+{
+        init_fn_ = init;
+}
 
 void CUDAPluggableAllocator::setMemoryFraction(double fraction, c10::DeviceIndex device)
 {

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/bitmap.h"
@@ -274,7 +275,7 @@ TEST(memfd_keeps_its_size)
         closep(&fd);
 }
 
-/* Each page that there is stays, and each process may seal it before. */
+/* It gets those that it lacks; then each stays, and each process may seal it before. */
 TEST(memfd_keeps_its_pages)
 {
         void *bytes, *others = NULL;
@@ -285,8 +286,13 @@ TEST(memfd_keeps_its_pages)
         ck_assert_int_eq(memfd_map_shared(fd, 8192, &bytes), 0);
         memset(bytes, 0x7f, 8192);
         ck_assert_int_eq(madvise(bytes, 4096, MADV_REMOVE), 0);
-        ck_assert_int_eq(((char *)bytes)[0], 0);
+        ck_assert(!memfd_has_pages(bytes, 8192));
+        ck_assert_int_eq(memfd_make_pages(fd, bytes, 8192), 0);
+        ck_assert(memfd_has_pages(bytes, 8192));
+        ck_assert(!memfd_pages_are_kept(fd));
         ck_assert_int_eq(memfd_keep_pages(fd), 0);
+        ck_assert(memfd_pages_are_kept(fd));
+        ck_assert_int_eq(((char *)bytes)[0], 0);
         ck_assert_int_lt(madvise(bytes, 8192, MADV_REMOVE), 0);
         ck_assert_int_eq(errno, EPERM);
         ck_assert_int_lt(fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, 8192), 0);
@@ -298,6 +304,72 @@ TEST(memfd_keeps_its_pages)
         memset(bytes, 0x7e, 8192);
         ck_assert_int_eq(memfd_keep_pages(fd), -EPERM);
         ck_assert_int_eq(munmap(bytes, 8192), 0);
+        closep(&fd);
+}
+
+#define MANY_PAGES 200
+
+/* The first, the last, and one in the midst of a file that is looked at in several parts. */
+TEST(memfd_says_whether_a_page_is_missing)
+{
+        static const size_t lacks[] = {0, 77, 64, 128, MANY_PAGES - 1};
+        const size_t n_bytes = MANY_PAGES * 4096 - 100;
+
+        for (unsigned i = 0; i < ARRAY_SIZE(lacks); i++) {
+                char *bytes;
+                int fd = -1;
+
+                ck_assert_int_eq(memfd_new_to_keep("test", n_bytes, &fd), 0);
+                ck_assert_int_eq(memfd_map_shared(fd, n_bytes, (void **)&bytes), 0);
+                ck_assert_int_eq(memfd_make_pages(fd, bytes, n_bytes), 0);
+                ck_assert(memfd_has_pages(bytes, n_bytes));
+                ck_assert_int_eq(madvise(bytes + lacks[i] * 4096, 4096, MADV_REMOVE), 0);
+                ck_assert(!memfd_has_pages(bytes, n_bytes));
+                ck_assert_int_eq(memfd_keep_pages(fd), 0);
+                ck_assert(!memfd_has_pages(bytes, n_bytes));
+                ck_assert_int_eq(munmap(bytes, n_bytes), 0);
+                closep(&fd);
+        }
+}
+
+/* What is sealed against other seals cannot be kept. */
+TEST(memfd_may_be_sealed_in_another_way)
+{
+        int fd = -1;
+
+        ck_assert_int_eq(memfd_new_to_keep("test", 4096, &fd), 0);
+        ck_assert_int_eq(fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL), 0);
+        ck_assert_int_eq(memfd_keep_pages(fd), -EPERM);
+        ck_assert(!memfd_pages_are_kept(fd));
+        closep(&fd);
+}
+
+/* Of any user but the one that made it, and root. */
+TEST(memfd_that_is_read_only)
+{
+        struct stat st;
+        const void *bytes;
+        void *writable = NULL;
+        int fd = -1, reader = -1;
+
+        ck_assert_int_eq(memfd_new("test", 4096, &fd), 0);
+        ck_assert_int_eq(memfd_open_to_read(fd, &reader), 0);
+        ck_assert(fcntl(reader, F_GETFD) & FD_CLOEXEC);
+        ck_assert_int_eq(memfd_check(reader, 4096), 0);
+        ck_assert_int_eq(memfd_map_shared(reader, 4096, &writable), -EACCES);
+        ck_assert_int_lt(pwrite(reader, "x", 1, 0), 0);
+        ck_assert_int_eq(errno, EBADF);
+        ck_assert_int_lt(fallocate(reader, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, 4096), 0);
+        ck_assert_int_eq(errno, EBADF);
+        ck_assert_int_eq(fstat(reader, &st), 0);
+        ck_assert_uint_eq(st.st_mode & 0777, 0600);
+        ck_assert_int_eq(pwrite(fd, "x", 1, 0), 1);
+        ck_assert_int_eq(memfd_map_read(reader, 4096, &bytes), 0);
+        ck_assert_int_eq(*(const char *)bytes, 'x');
+        ck_assert_int_eq(munmap((void *)bytes, 4096), 0);
+        closep(&reader);
+        ck_assert_int_eq(memfd_open_to_read(fd + 1000, &reader), -ENOENT);
+        ck_assert_int_eq(reader, -1);
         closep(&fd);
 }
 

@@ -9,6 +9,7 @@
 #include "client/pool/pool.h"
 #include "client/pool/empty_blocks.h"
 #include "client/runtime/service_thread.h"
+#include "proto/board.h"
 #include "tests/suite.h"
 
 #define BLOCK    (16 * MIB)
@@ -98,7 +99,7 @@ static bool give(struct stream_heap *heap, void *pointer)
         if (idle_marking_is_on(&pool))
                 idle_marking_note(heap, heap->generation, NULL);
         else
-                empty_blocks_look(heap, heap->generation, NULL);
+                empty_blocks_look(heap, heap->generation, NULL, LOOK_MAY_WAIT);
         return true;
 }
 
@@ -186,6 +187,26 @@ TEST(a_shortage_ends, .to = 2, .in = &without_start)
         ck_assert_uint_le(count_looks(), n_most_looks + N_HEAPS * SCAN_TRIGGER_LACKS);
 }
 
+/* A look, or a free that records, may have begun before the pool had a size. */
+TEST(with_a_size_nothing_is_marked)
+{
+        _Atomic uint64_t word = board_word(1, BOARD_BUSY);
+        struct scan_trigger before;
+
+        records[0].block.word = &word;
+        records[0].block.lease = 1;
+        pool.heap_set.patience.us = 0;
+        for (unsigned i = 0; i < 3; i++)
+                (void)idle_marking_look(&pool, IDLE_MARKING_URGENT);
+        ck_assert(board_is(&word, 1, BOARD_BUSY));
+        ck_assert_ptr_eq(records[0].block.heap, heap_in(heaps[0]));
+        heap_in(heaps[0])->n_freed_bytes = TIB;
+        before = heaps[0]->trigger;
+        idle_marking_note(heaps[0], heaps[0]->generation, NULL);
+        ck_assert_int_eq(memcmp(&before, &heaps[0]->trigger, sizeof(before)), 0);
+        records[0].block.word = NULL;
+}
+
 /* What is held above the need of late is in a heap whose work does not end: to look sooner does not help. */
 TEST(who_has_nothing_to_give_looks_no_sooner)
 {
@@ -194,9 +215,9 @@ TEST(who_has_nothing_to_give_looks_no_sooner)
         fill(heaps[0], PIECE, pieces);
         pool.heap_set.budget.n_slack_bytes = 0;
         heap_in(heaps[1])->n_done_epochs = 0;
-        empty_blocks_look(heaps[0], heaps[0]->generation, NULL);
+        empty_blocks_look(heaps[0], heaps[0]->generation, NULL, LOOK_MAY_WAIT);
         ck_assert_uint_eq(heaps[0]->trigger.n_until, SCAN_TRIGGER_FREES);
-        empty_blocks_look(heaps[1], heaps[1]->generation, NULL);
+        empty_blocks_look(heaps[1], heaps[1]->generation, NULL, LOOK_MAY_WAIT);
         ck_assert_uint_eq(heaps[1]->trigger.n_until, SCAN_TRIGGER_FREES_SOON);
 }
 

@@ -320,7 +320,7 @@ TEST(without_memory_nothing_changes)
 }
 
 /* Nothing runs in a context that failed or has gone; other errors tell nothing of the work. */
-TEST(errors_that_end_all_work_are_told_from_others, .to = 7)
+TEST(errors_that_end_all_work_are_told_from_others, .to = 15)
 {
         static const struct {
                 CUresult result;
@@ -331,6 +331,14 @@ TEST(errors_that_end_all_work_are_told_from_others, .to = 7)
                 {CUDA_ERROR_INVALID_HANDLE, 0},
                 {CUDA_ERROR_ILLEGAL_ADDRESS, 0},
                 {CUDA_ERROR_LAUNCH_FAILED, 0},
+                {CUDA_ERROR_ECC_UNCORRECTABLE, 0},
+                {CUDA_ERROR_LAUNCH_TIMEOUT, 0},
+                {CUDA_ERROR_ASSERT, 0},
+                {CUDA_ERROR_HARDWARE_STACK_ERROR, 0},
+                {CUDA_ERROR_ILLEGAL_INSTRUCTION, 0},
+                {CUDA_ERROR_MISALIGNED_ADDRESS, 0},
+                {CUDA_ERROR_INVALID_ADDRESS_SPACE, 0},
+                {CUDA_ERROR_INVALID_PC, 0},
                 {CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, 1},
                 {CUDA_ERROR_UNKNOWN, 1},
         };

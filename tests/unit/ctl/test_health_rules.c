@@ -120,12 +120,21 @@ TEST(what_the_driver_does_not_take_back_is_one_finding_a_pool)
         ck_assert_uint_eq(findings.n, 2);
 }
 
+/* Their pids are 0: gpumemd sees those of its own PID namespace and those below it. */
 TEST(what_a_process_may_map_is_no_illness)
 {
         const struct block_row blocks[] = {
-                {.pool = 1, .state = LISTED_LINGERING, .pid = 7, .bytes = MIB, .state_age = 60000},
+                {.pool = 1,
+                 .state = LISTED_LINGERING,
+                 .lease = 7,
+                 .bytes = MIB,
+                 .state_age = 60000},
                 {.pool = 1, .state = LISTED_LINGERING, .bytes = 2 * MIB, .state_age = 59999},
-                {.pool = 1, .state = LISTED_LINGERING, .pid = 8, .bytes = MIB, .state_age = 90500},
+                {.pool = 1,
+                 .state = LISTED_LINGERING,
+                 .lease = 8,
+                 .bytes = MIB,
+                 .state_age = 90500},
         };
 
         health_check_blocks(blocks, ARRAY_SIZE(blocks), 60000, &findings);

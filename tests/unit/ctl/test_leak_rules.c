@@ -12,16 +12,16 @@
 #define STOPPED 66
 #define OLDER   60000
 
-/* Rows of that user; the arguments set further fields. */
+/* Rows of that user; the arguments set further fields. Each block with a pid has a lease. */
 #define CLIENT(pid_, state_, age_, n_bytes, ...)                                    \
         {                                                                           \
                 .pid = (pid_), .uid = USER, .state = (state_), .connected = (age_), \
                 .device_charged = (n_bytes), ##__VA_ARGS__                          \
         }
-#define BLOCK(pool_, pid_, state_, n_bytes, age_, ...)                          \
-        {                                                                       \
-                .pool = (pool_), .uid = USER, .pid = (pid_), .state = (state_), \
-                .bytes = (n_bytes), .state_age = (age_), ##__VA_ARGS__          \
+#define BLOCK(pool_, pid_, state_, n_bytes, age_, ...)                                           \
+        {                                                                                        \
+                .pool = (pool_), .uid = USER, .pid = (pid_), .lease = (pid_), .state = (state_), \
+                .bytes = (n_bytes), .state_age = (age_), ##__VA_ARGS__                           \
         }
 
 static bool is_stopped(uint32_t pid, uint32_t uid)
@@ -133,6 +133,25 @@ TEST(what_lingers_of_who_is_gone_is_told_once)
 
         ck_assert_uint_eq(leaks.n, 1);
         must_be(&leaks.leaks[0], LEAK_LEFT, 1, MIB, OLDER);
+        leaks_deinit(&leaks);
+}
+
+/* As those in a PID namespace that gpumemd does not see. */
+TEST(what_a_process_without_a_pid_maps_is_not_stuck)
+{
+        const struct block_row blocks[] = {
+                {.uid = USER,
+                 .state = LISTED_LINGERING,
+                 .lease = 5,
+                 .bytes = MIB,
+                 .state_age = OLDER},
+                {.uid = USER, .state = LISTED_LINGERING, .bytes = GIB, .state_age = OLDER},
+        };
+        struct leaks leaks = find(NULL, 0, blocks, ARRAY_SIZE(blocks));
+
+        ck_assert_uint_eq(leaks.n, 2);
+        must_be(&leaks.leaks[0], LEAK_LINGERING, 0, MIB, OLDER);
+        must_be(&leaks.leaks[1], LEAK_UNCHARGED, 0, GIB, OLDER);
         leaks_deinit(&leaks);
 }
 

@@ -186,6 +186,46 @@ TEST(what_cannot_be_changed_is_refused, .to = ARRAY_SIZE(impossible))
         json_decref(root);
 }
 
+static const struct {
+        const char *text;
+        struct limit_change change;
+        const char *reason; /* NULL: gpumemd takes it */
+} refused[] = {
+        {"{\"pools\":[{\"device\":1,\"max_bytes\":\"8GiB\",\"min_bytes\":\"4GiB\"}]}",
+         {PROTO_LIMIT_OF_POOL, 3, PROTO_LIMIT_RESERVED_BYTES, 2 * GIB},
+         "pools[0] would have min_bytes of 4.00 GiB, above its max_bytes of 2.00 GiB"},
+        {"{\"pools\":[{\"device\":1,\"max_bytes\":\"8GiB\",\"min_bytes\":\"4GiB\"}]}",
+         {PROTO_LIMIT_OF_POOL, 3, PROTO_LIMIT_RESERVED_BYTES, 4 * GIB},
+         NULL},
+        {"{\"pools\":[{\"device\":1,\"max_bytes\":\"8GiB\",\"min_bytes\":\"4GiB\"}]}",
+         {PROTO_LIMIT_OF_POOL, 3, PROTO_LIMIT_RESERVED_BYTES, PROTO_LIMIT_NONE},
+         NULL},
+        {"{\"pools\":[{\"device\":\"all\"},{\"device\":1,\"max_bytes\":1048576}]}",
+         {PROTO_LIMIT_OF_POOL, 3, PROTO_LIMIT_MIN_BYTES, 2 * MIB},
+         "pools[1] would have min_bytes of 2.00 MiB, above its max_bytes of 1.00 MiB"},
+        {"{\"pools\":[{\"pinned\":0,\"warm_bytes\":\"3GiB\"}]}",
+         {PROTO_LIMIT_OF_POOL, 4, PROTO_LIMIT_RESERVED_BYTES, GIB},
+         "warm_bytes of 3.00 GiB, above its max_bytes of 1.00 GiB"},
+        {"{\"pools\":[{\"pinned\":0,\"warm_bytes\":-1,\"min_bytes\":\"much\"}]}",
+         {PROTO_LIMIT_OF_POOL, 4, PROTO_LIMIT_RESERVED_BYTES, GIB},
+         NULL},
+        {"{}", {PROTO_LIMIT_OF_CLIENT, PROTO_LIMIT_OF_EACH, PROTO_LIMIT_LEASES, 1}, NULL},
+};
+
+/* The daemon allows a max_bytes below the min_bytes that there is; its configuration may not have one. */
+TEST(what_gpumemd_would_refuse_is_refused_before, .to = ARRAY_SIZE(refused))
+{
+        json_t *root;
+
+        put(refused[_i].text);
+        ck_assert_int_eq(limit_file_read(path, reason, &root), 0);
+        ck_assert_int_eq(limit_file_change(root, &refused[_i].change, &pools), 0);
+        ck_assert_int_eq(limit_file_check(root, reason), refused[_i].reason ? -EINVAL : 0);
+        if (refused[_i].reason)
+                ck_assert_msg(strstr(reason, refused[_i].reason), "%s", reason);
+        json_decref(root);
+}
+
 TEST(a_link_is_not_written)
 {
         char link_path[64];

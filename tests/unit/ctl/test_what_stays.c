@@ -20,14 +20,17 @@ static const struct client_row clients[] = {
 #define BLOCK(block_state, block_kind, of_pid, of_uid, n_bytes)                                 \
         {                                                                                       \
                 .state = (block_state), .kind = (block_kind), .pid = (of_pid), .uid = (of_uid), \
-                .bytes = (n_bytes), .blocks = 1                                                 \
+                .lease = (of_pid), .bytes = (n_bytes), .blocks = 1                              \
         }
 
+/* Of this user, in all containers; or of all. */
 static struct stays find(const struct block_row *blocks, uint32_t n_blocks, uint32_t uid)
 {
+        const struct stay_tenant tenant = {.uid = uid};
         struct stays stays;
 
-        stays_find(blocks, n_blocks, clients, ARRAY_SIZE(clients), uid, &stays);
+        stays_find(blocks, n_blocks, clients, ARRAY_SIZE(clients),
+                   uid == LISTING_NOBODY ? NULL : &tenant, &stays);
         ck_assert(!stays.is_short_of_memory);
         return stays;
 }
@@ -113,9 +116,10 @@ TEST(what_clients_declare_stays_before_what_is_held)
                 {.uid = LISTING_NOBODY, .state = LISTED_OTHERS, .device_declared = MIB},
         };
         const struct block_row blocks[] = {BLOCK(LISTED_LEASED, GPUMEM_DEVICE, 1, USER, 64 * MIB)};
+        static const struct stay_tenant user = {.uid = USER};
         struct stays stays = find(blocks, ARRAY_SIZE(blocks), USER);
 
-        stays_find_declared(&stays, holders, ARRAY_SIZE(holders), USER);
+        stays_find_declared(&stays, holders, ARRAY_SIZE(holders), &user);
         ck_assert_uint_eq(stays.n, 2);
         must_say(&stays.stays[0], "declared",
                  "? (process 1, uid 1000) holds 3.00 MiB of an earlier gpumemd until it frees that "
@@ -123,7 +127,7 @@ TEST(what_clients_declare_stays_before_what_is_held)
         ck_assert_uint_eq(stays.stays[1].kind, STAY_HELD);
         stays_deinit(&stays);
         stays = find(blocks, 0, LISTING_NOBODY);
-        stays_find_declared(&stays, holders, ARRAY_SIZE(holders), LISTING_NOBODY);
+        stays_find_declared(&stays, holders, ARRAY_SIZE(holders), NULL);
         ck_assert_uint_eq(stays.n, 2);
         ck_assert_uint_eq(stays.stays[0].pid, 2);
         stays_deinit(&stays);
@@ -162,6 +166,21 @@ TEST(a_stopped_process_is_not_told_to_flush)
         stays_deinit(&stays);
 }
 
+/* As in a PID namespace that gpumemd does not see. */
+TEST(a_process_without_a_pid_is_no_driver_that_is_stuck)
+{
+        const struct block_row blocks[] = {
+                {.state = LISTED_LINGERING, .uid = USER, .lease = 5, .bytes = MIB, .blocks = 1},
+        };
+        struct stays stays = find(blocks, ARRAY_SIZE(blocks), USER);
+
+        ck_assert_uint_eq(stays.n, 1);
+        must_say(&stays.stays[0], "mapped",
+                 "a process whose pid gpumemd does not see (uid 1000) keeps 1.00 MiB mapped until "
+                 "it runs again, calls gpumem_flush or ends");
+        stays_deinit(&stays);
+}
+
 TEST(what_is_cached_or_others_is_no_line)
 {
         const struct block_row blocks[] = {
@@ -189,6 +208,38 @@ TEST(one_users_are_chosen)
                  "? (process 9, uid 1000) keeps 4.00 MiB of pinned memory registered until it "
                  "calls gpumem_flush or ends");
         ck_assert_uint_eq(stays.stays[1].pid, 1);
+        stays_deinit(&stays);
+}
+
+/* One user's containers are tenants each. What no client's row names is the user's. */
+TEST(one_containers_are_chosen)
+{
+        static const struct client_row of_user[] = {
+                {.pid = 1, .uid = USER, .container = "job_1", .device_declared = MIB},
+                {.pid = 2, .uid = USER, .container = "job_2", .device_declared = MIB},
+                {.pid = 3, .uid = USER, .device_declared = MIB},
+        };
+        static const struct stay_tenant first = {USER, "job_1"}, outside = {USER, ""};
+        const struct block_row blocks[] = {
+                BLOCK(LISTED_LEASED, GPUMEM_DEVICE, 1, USER, MIB),
+                BLOCK(LISTED_LEASED, GPUMEM_DEVICE, 2, USER, 2 * MIB),
+                BLOCK(LISTED_LEASED, GPUMEM_DEVICE, 3, USER, 4 * MIB),
+                BLOCK(LISTED_LINGERING, GPUMEM_DEVICE, 0, USER, 8 * MIB),
+                BLOCK(LISTED_LEASED, GPUMEM_DEVICE, 1, OTHER, 16 * MIB),
+        };
+        struct stays stays;
+
+        stays_find(blocks, ARRAY_SIZE(blocks), of_user, ARRAY_SIZE(of_user), &first, &stays);
+        stays_find_declared(&stays, of_user, ARRAY_SIZE(of_user), &first);
+        ck_assert_uint_eq(stays.n, 3);
+        ck_assert_uint_eq(stays.stays[0].kind, STAY_UNCHARGED);
+        ck_assert_uint_eq(stays.stays[1].kind, STAY_DECLARED);
+        ck_assert_uint_eq(stays.stays[1].pid, 1);
+        ck_assert_uint_eq(stays.stays[2].n_bytes, MIB);
+        stays_deinit(&stays);
+        stays_find(blocks, ARRAY_SIZE(blocks), of_user, ARRAY_SIZE(of_user), &outside, &stays);
+        ck_assert_uint_eq(stays.n, 2);
+        ck_assert_uint_eq(stays.stays[1].n_bytes, 4 * MIB);
         stays_deinit(&stays);
 }
 

@@ -14,6 +14,7 @@
 #include "base/err.h"
 #include "base/fdset.h"
 #include "daemon/server/transport/acceptor.h"
+#include "daemon/server/transport/lanes.h"
 #include "gpumem.h"
 #include "proto/frame_socket.h"
 #include "tests/suite.h"
@@ -27,6 +28,7 @@ static struct acceptor *acceptor;
 static struct sockaddr_un address;
 static int listen_fd, peers[N];
 static sem_t wakes;
+static struct lanes lanes;
 
 static void note_wake(void *argument)
 {
@@ -44,7 +46,8 @@ static void start(void)
         ck_assert_int_eq(bind(listen_fd, (struct sockaddr *)&address, sizeof(address)), 0);
         ck_assert_int_eq(listen(listen_fd, BACKLOG), 0);
         ck_assert_int_eq(sem_init(&wakes, 0, 0), 0);
-        ck_assert_int_eq(acceptor_new(listen_fd, NULL, note_wake, NULL, &acceptor), 0);
+        lanes = (struct lanes){.n_links_max = 1};
+        ck_assert_int_eq(acceptor_new(listen_fd, NULL, &lanes, note_wake, NULL, &acceptor), 0);
         for (unsigned i = 0; i < N; i++)
                 peers[i] = -1;
 }
@@ -96,6 +99,27 @@ static void expect_pair(int peer, int fd)
         ck_assert_int_eq((int)send(peer, "x", 1, MSG_NOSIGNAL), 1);
         ck_assert_int_eq((int)recv(fd, &byte, 1, MSG_DONTWAIT), 1);
         ck_assert_int_eq(byte, 'x');
+}
+
+/* But for one connection, for which it may have waited when they became full. */
+TEST(while_lanes_are_full_nothing_is_accepted)
+{
+        struct accepted accepted;
+        unsigned n = 0;
+
+        atomic_store(&lanes.n_links, 1);
+        for (unsigned i = 0; i < N_QUEUED; i++)
+                peers[i] = must_connect();
+        (void)usleep(50000);
+        for (; acceptor_take(acceptor, &accepted); n++)
+                accepted_close(&accepted, NULL);
+        ck_assert_uint_le(n, 1);
+        atomic_store(&lanes.n_links, 0);
+        for (; n < N_QUEUED; n++) {
+                accepted = must_take();
+                expect_pair(peers[n], accepted.fd);
+                accepted_close(&accepted, NULL);
+        }
 }
 
 TEST(a_connection_is_handed_over_with_its_peer)

@@ -41,7 +41,7 @@ TEST(what_lingers_is_closed_at_once)
         int peers[N][2];
 
         for (unsigned i = 0; i < N; i++)
-                fd_closer_take(closer, new_socket(peers[i]));
+                fd_closer_take_socket(closer, new_socket(peers[i]));
         closer = fd_closer_free(closer);
         ck_assert(!abandoned_threads_any());
         for (unsigned i = 0; i < N; i++) {
@@ -60,7 +60,7 @@ TEST(what_waits_is_counted)
                 sockets[i] = new_socket(peers[i]);
         ck_assert(fd_closer_keeps_up(closer));
         for (unsigned i = 0; i < N; i++) {
-                fd_closer_take(closer, sockets[i]);
+                fd_closer_take_socket(closer, sockets[i]);
                 was_behind |= !fd_closer_keeps_up(closer);
         }
         ck_assert(was_behind);
@@ -77,8 +77,29 @@ TEST(nothing_is_left_open)
 {
         int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 
-        fd_closer_take(closer, fd);
+        fd_closer_take_socket(closer, fd);
         closer = fd_closer_free(closer);
+        ck_assert_int_eq(fcntl(fd, F_GETFD), -1);
+}
+
+/* Only sockets are counted. */
+TEST(files_are_closed_too)
+{
+        int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+
+        for (unsigned i = 0; i < N; i++)
+                fd_closer_take_file(closer, fcntl(fd, F_DUPFD_CLOEXEC, 0));
+        ck_assert(fd_closer_keeps_up(closer));
+        fd_closer_take_file(closer, fd);
+        closer = fd_closer_free(closer);
+        ck_assert_int_eq(fcntl(fd, F_GETFD), -1);
+}
+
+TEST(without_a_closer_it_is_closed_now)
+{
+        int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+
+        fd_closer_take_socket(NULL, fd);
         ck_assert_int_eq(fcntl(fd, F_GETFD), -1);
 }
 

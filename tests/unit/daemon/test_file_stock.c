@@ -13,26 +13,32 @@
 #include "base/fdset.h"
 #include "base/memfd.h"
 #include "daemon/server/session/file_stock.h"
-#include "proto/board.h"
 #include "tests/suite.h"
 
 #define N_BYTES   135168
 #define N_THREADS 4
 #define N_TURNS   200
 
-static const struct board_header header = {.version = BOARD_VERSION,
-                                           .n_pools = 3,
-                                           .n_bytes = N_BYTES,
-                                           .n_slots = 16384,
-                                           .n_blocks = 77};
 static struct file_stock *stock;
 static atomic_bool is_over;
 
+static int make(size_t n_bytes, struct stock_file *ret_file)
+{
+        CLEANUP(closep)
+        int fd = -1;
+        void *bytes;
+        int r = memfd_new("gpumem-test", n_bytes, &fd);
+
+        if (!r)
+                r = memfd_map_shared(fd, n_bytes, &bytes);
+        if (!r)
+                *ret_file = (struct stock_file){bytes, n_bytes, steal_fd(&fd)};
+        return r;
+}
+
 static void start(void)
 {
-        ck_assert_int_eq(
-                file_stock_new("gpumem-test", memfd_new, &header, sizeof(header), N_BYTES, &stock),
-                0);
+        ck_assert_int_eq(file_stock_new(make, N_BYTES, &stock), 0);
 }
 
 static void stop(void)
@@ -61,11 +67,9 @@ static unsigned count_made_ahead(void)
 static void expect_new(const struct stock_file *file)
 {
         static const char zeros[N_BYTES];
-        const char *bytes = file->bytes;
 
         ck_assert_uint_eq(file->n_bytes, N_BYTES);
-        ck_assert_int_eq(memcmp(bytes, &header, sizeof(header)), 0);
-        ck_assert_int_eq(memcmp(bytes + sizeof(header), zeros, N_BYTES - sizeof(header)), 0);
+        ck_assert_int_eq(memcmp(file->bytes, zeros, N_BYTES), 0);
         ck_assert_int_eq(memfd_check(file->fd, N_BYTES), 0);
         ck_assert_int_eq(fcntl(file->fd, F_GETFD), FD_CLOEXEC);
 }
@@ -88,8 +92,11 @@ TEST(a_file_is_made_where_none_is_in_stock)
 
 TEST(files_are_made_ahead_up_to_a_bound)
 {
+        ck_assert(file_stock_is_low(stock));
         file_stock_fill(stock);
+        ck_assert(!file_stock_is_low(stock));
         ck_assert_uint_eq(count_made_ahead(), FILE_STOCK_MAX);
+        ck_assert(file_stock_is_low(stock));
         ck_assert_uint_eq(count_made_ahead(), 0);
 }
 

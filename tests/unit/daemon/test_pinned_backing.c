@@ -137,6 +137,20 @@ TEST(blocks_are_whole_zero_and_sealed)
         }
 }
 
+/* As where a cpuset leaves the node out. */
+TEST(a_node_that_may_not_be_had_is_no_failure)
+{
+        struct backing *elsewhere;
+        struct backing_block block = {.n_bytes = 2 * MIB, .fd = -1};
+        char failure[BACKING_FAILURE_MAX] = "";
+
+        ck_assert_int_eq(backing_pinned_new(900, "pinned", sweeper, &elsewhere), 0);
+        ck_assert_int_eq(elsewhere->create(elsewhere, &block, failure), 0);
+        ck_assert_uint_eq(file_bytes(block.fd), 2 * MIB);
+        ck_assert_int_eq(close(block.fd), 0);
+        elsewhere->free(elsewhere);
+}
+
 TEST(a_hole_is_seen)
 {
         struct backing_block block;

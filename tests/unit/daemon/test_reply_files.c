@@ -2,6 +2,7 @@
 /* reply_files: how many files a step takes back when a large one needs the room of many, and whose they are. */
 #include "daemon/server/session/reply_files.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 
 #include "base/err.h"
@@ -79,10 +80,11 @@ static void stop(void)
 static void keep(struct session *session, size_t n_bytes)
 {
         CLEANUP(closep)
-        int fd = -1;
+        int fd = -1, reader = -1;
 
         ck_assert_int_eq(memfd_new(REPLY_FILES_NAME, n_bytes, &fd), 0);
-        ck_assert_int_eq(reply_files_keep(session, fd, n_bytes), 0);
+        ck_assert_int_eq(reply_files_keep(session, fd, n_bytes, &reader), 0);
+        ck_assert_int_eq(fcntl(reader, F_GETFL) & O_ACCMODE, O_RDONLY);
 }
 
 static void keep_many(void)

@@ -28,25 +28,6 @@ POLICY_TEST(many_busy_leases_do_not_hide_an_idle_one, 100 * GIB)
         expect_served(b, 2, 2 * MIB, 0, last.block);
 }
 
-/* Each look at a board without its pages would take a page fault. */
-POLICY_TEST(a_word_that_its_client_removed_is_looked_at_once, 16 * MIB)
-{
-        struct client *a = join(1), *b = join(1);
-        struct held held = hold(a, 16 * MIB);
-
-        atomic_store(word_of(a, lease_slot(held.lease)), 0);
-        expect_refused(b, 1, 16 * MIB, 0, GPUMEM_E_REFUSED);
-        atomic_store(word_of(a, lease_slot(held.lease)),
-                     board_word(lease_id(held.lease), BOARD_IDLE));
-        expect_refused(b, 2, 16 * MIB, 0, GPUMEM_E_REFUSED);
-        ck_assert(!was_revoked(a, held.lease));
-        /* The next lease of the block has a word of its own. */
-        give_back(a, held.lease, RETURN_UNMAPPED);
-        ask(a, 3, 16 * MIB, 0);
-        mark_idle(a, expect_grant(a, 3));
-        expect_served(b, 4, 16 * MIB, 0, held.block);
-}
-
 POLICY_TEST(idle_leases_give_way_to_their_tenants_limit, 100 * MIB)
 {
         struct client *a = join(1), *b = join(1);

@@ -28,9 +28,13 @@ static int share(struct client *client, const struct held *held, const struct po
 static int attach(struct client *client, const struct policy_share *share, struct lease **ret_lease)
 {
         uint64_t n_bytes = 0;
+        uint32_t pool = UINT32_MAX;
+        int found = policy_shared_pool(world.policy, client, &share->token, &pool);
         int r = policy_attach(world.policy, client, &share->token, ret_lease, &n_bytes);
 
         policy_check(world.policy);
+        ck_assert_int_eq(found, r == GPUMEM_E_NO_TOKEN ? r : 0);
+        ck_assert_uint_eq(pool, found ? UINT32_MAX : 0);
         ck_assert_uint_eq(n_bytes, r ? 0 : 1000);
         return r;
 }

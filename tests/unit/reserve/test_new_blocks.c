@@ -270,11 +270,11 @@ static const struct {
         uint64_t n_bytes, n_peak_bytes, n_part_bytes;
 } part_rows[] = {
         {512 * MIB, 0, 64 * MIB},         /* an eighth of the request */
-        {512 * MIB, 4 * GIB, 64 * MIB},   /* as much as 1/64 of the peak */
-        {512 * MIB, 8 * GIB, 128 * MIB},  /* 1/64 of the peak */
-        {512 * MIB, 12 * GIB, 192 * MIB}, /* sizes are 2^n and 3 * 2^n */
-        {512 * MIB, 14 * GIB, 256 * MIB}, /* and rounded up */
-        {512 * MIB, 32 * GIB, 512 * MIB}, /* one block for all */
+        {512 * MIB, 8 * GIB, 64 * MIB},   /* as much as 1/128 of the peak */
+        {512 * MIB, 16 * GIB, 128 * MIB}, /* 1/128 of the peak */
+        {512 * MIB, 24 * GIB, 192 * MIB}, /* sizes are 2^n and 3 * 2^n */
+        {512 * MIB, 28 * GIB, 256 * MIB}, /* and rounded up */
+        {512 * MIB, 64 * GIB, 512 * MIB}, /* one block for all */
         {2 * GIB, TIB, GIB},              /* and no larger */
         {15 * GIB, GIB, GIB},             /* whatever the request */
         {96 * GIB, GIB, 2 * GIB},         /* unless they would be too many */

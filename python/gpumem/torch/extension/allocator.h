@@ -31,6 +31,20 @@ struct OpenPool {
         std::function<bool(cudaStream_t)> accepts;
 };
 
+// Memory of other processes that is attached here, by what it travelled as: torch asks again for each tensor in it. It lives
+// as long as any of that memory.
+class Received
+{
+      public:
+        std::shared_ptr<void> find(const std::string &handle);
+        void keep(const std::string &handle, const std::shared_ptr<void> &attached);
+        void forget(const std::string &handle);
+
+      private:
+        std::mutex mutex_;
+        std::unordered_map<std::string, std::weak_ptr<void>> by_handle_;
+};
+
 using Base = torch::cuda::CUDAPluggableAllocator::CUDAPluggableAllocator;
 
 class Allocator final : public Base
@@ -43,6 +57,7 @@ class Allocator final : public Base
                            end(pointer, n, device, stream);
                    })
         {
+                set_init_fn(library.gpumem_torch_init);
                 set_reset_fn(library.gpumem_torch_empty_cache);
                 set_memory_fraction_fn(library.gpumem_torch_set_fraction);
                 set_base_alloc_fn(library.gpumem_torch_base);
@@ -204,8 +219,9 @@ class Allocator final : public Base
         std::map<PoolKey, int> n_uses_;
         std::unordered_map<void *, PoolKey> pool_of_;
         std::unordered_map<void *, std::string> handle_of_; // of memory that was sent
-        std::unordered_map<std::string, std::weak_ptr<void>> received_;
         int64_t n_pressures_before_ = 0;
+
+        const std::shared_ptr<Received> received_ = std::make_shared<Received>();
 };
 
 inline void Allocator::refuse(size_t n_bytes, int device)
@@ -265,8 +281,9 @@ inline void *Allocator::make(size_t n_bytes, int device, cudaStream_t stream)
         if (!n_bytes)
                 return nullptr;
         const std::optional<PoolKey> pool = open_pool(index, stream);
-        pointer = own_block_flags ? allocate_own_block(n_bytes, device, stream)
-                                  : library.gpumem_torch_pool_alloc(n_bytes, device, stream);
+        pointer = own_block_flags
+                          ? library.gpumem_torch_own_alloc(own_block_flags, n_bytes, device, stream)
+                          : library.gpumem_torch_pool_alloc(n_bytes, device, stream);
         if (!pointer)
                 refuse(n_bytes, device);
         const std::lock_guard<std::mutex> lock(mutex_);

@@ -138,6 +138,28 @@ static void detach(void *pointer, DeviceIndex device)
         }
 }
 
+std::shared_ptr<void> Received::find(const std::string &handle)
+{
+        const std::lock_guard<std::mutex> lock(mutex_);
+        const auto found = by_handle_.find(handle);
+        return found == by_handle_.end() ? nullptr : found->second.lock();
+}
+
+void Received::keep(const std::string &handle, const std::shared_ptr<void> &attached)
+{
+        const std::lock_guard<std::mutex> lock(mutex_);
+        by_handle_[handle] = attached;
+}
+
+// Another thread may have received it again meanwhile.
+void Received::forget(const std::string &handle)
+{
+        const std::lock_guard<std::mutex> lock(mutex_);
+        const auto found = by_handle_.find(handle);
+        if (found != by_handle_.end() && found->second.expired())
+                by_handle_.erase(found);
+}
+
 std::shared_ptr<void> Allocator::getIpcDevPtr(std::string handle)
 {
         const size_t n_start = sizeof(handle_start) - 1;
@@ -146,21 +168,19 @@ std::shared_ptr<void> Allocator::getIpcDevPtr(std::string handle)
         uint64_t n_bytes;
         int result;
 
-        {
-                const std::lock_guard<std::mutex> lock(mutex_);
-                if (auto known = received_[handle].lock())
-                        return known;
-                received_.erase(handle);
-        }
+        if (auto known = received_->find(handle))
+                return known;
         TORCH_CHECK(!handle.compare(0, n_start, handle_start) &&
                             !library.gpumem_token_parse(handle.c_str() + n_start, &token),
                     "this tensor comes from a process that gpumemd does not serve");
         result = library.gpumem_attach(nullptr, &token, &pointer, &n_bytes);
         TORCH_CHECK(!result, "gpumem_attach: ", reason(result));
         const DeviceIndex device = c10::cuda::current_device();
-        std::shared_ptr<void> attached(pointer, [device](void *memory) { detach(memory, device); });
-        const std::lock_guard<std::mutex> lock(mutex_);
-        received_[handle] = attached;
+        std::shared_ptr<void> attached(pointer, [device, handle, all = received_](void *memory) {
+                all->forget(handle);
+                detach(memory, device);
+        });
+        received_->keep(handle, attached);
         return attached;
 }
 
@@ -197,8 +217,8 @@ EXPORT const char *gpumem_torch_extension_install(void)
 {
         try {
                 auto made = std::make_shared<gpumem_torch::Allocator>();
-                made->init(0);
                 torch::cuda::CUDAPluggableAllocator::changeCurrentAllocator(made);
+                made->init(0);
                 return nullptr;
         } catch (const std::exception &error) {
                 problem = error.what();

@@ -20,7 +20,6 @@ using c10::DeviceIndex;
 
 // The functions that are called, by their names in libgpumem-client.
 #define FUNCTIONS(F)                  \
-        F(gpumem_alloc)               \
         F(gpumem_attach)              \
         F(gpumem_describe)            \
         F(gpumem_detach)              \
@@ -36,6 +35,8 @@ using c10::DeviceIndex;
         F(gpumem_torch_base)          \
         F(gpumem_torch_empty_cache)   \
         F(gpumem_torch_free)          \
+        F(gpumem_torch_init)          \
+        F(gpumem_torch_own_alloc)     \
         F(gpumem_torch_pool_alloc)    \
         F(gpumem_torch_record_stream) \
         F(gpumem_torch_set_fraction)
@@ -107,19 +108,6 @@ inline uint64_t figure(DeviceIndex device, const char *name)
                         return values[i];
         }
         return 0;
-}
-
-inline void *allocate_own_block(size_t n_bytes, int device, void *stream)
-{
-        gpumem_request request{};
-        void *pointer = nullptr;
-        request.struct_size = sizeof(request);
-        request.kind = GPUMEM_DEVICE;
-        request.place = device;
-        request.stream = stream;
-        request.n_bytes = n_bytes;
-        request.flags = GPUMEM_AT_PLACE | GPUMEM_PRIMARY | own_block_flags;
-        return library.gpumem_alloc(nullptr, &request, &pointer) ? nullptr : pointer;
 }
 
 using Stat = c10::CachingAllocator::Stat;

@@ -158,6 +158,7 @@ struct CUDAPluggableAllocator : c10::cuda::CUDACachingAllocator::CUDAAllocator {
         void raw_delete(void *pointer);
         void init(int n_devices) override;
         void setMemoryFraction(double fraction, c10::DeviceIndex device) override;
+        void set_init_fn(std::function<void(int)> init);
         void set_reset_fn(std::function<void()> reset);
         void set_memory_fraction_fn(std::function<void(double, int)> set_fraction);
         void set_base_alloc_fn(std::function<void *(void *, size_t *)> base);
@@ -166,6 +167,7 @@ struct CUDAPluggableAllocator : c10::cuda::CUDACachingAllocator::CUDAAllocator {
       protected:
         Alloc alloc_fn_;
         Free free_fn_;
+        std::function<void(int)> init_fn_;
         std::function<void(double, int)> memory_fraction_fn_;
         std::mutex allocator_mutex_;
         std::unordered_map<void *, Metadata> allocation_metadata_;
