@@ -7,6 +7,7 @@
 #include "base/fdset.h"
 #include "base/memfd.h"
 #include "client/connection/rows.h"
+#include "client/runtime/last_error.h"
 #include "proto/board.h"
 #include "tests/live/support/daemon.h"
 #include "tests/suite.h"
@@ -17,10 +18,9 @@ struct link *open_link_at(const char *socket, const char *program,
         struct fdset fds = FDSET_NULL;
         struct message_welcome welcome;
         struct link *link;
+        int r = link_open(socket, &(struct link_hello){.program = program}, &link, &welcome, &fds);
 
-        ck_assert_int_eq(
-                link_open(socket, &(struct link_hello){.program = program}, &link, &welcome, &fds),
-                0);
+        ck_assert_msg(!r, "%s is not connected: %d, %s", program, r, last_error_reason(r));
         fdset_deinit(&fds);
         if (ret_welcome)
                 *ret_welcome = welcome;
