@@ -10,7 +10,10 @@ GPUMEM_TEST_LIBRARY say what serves.
 """
 
 import importlib.util
+import os
+import subprocess
 import sys
+import threading
 import traceback
 
 MIB = 1 << 20
@@ -119,6 +122,72 @@ def other_processes(torch):
         assert 'gpumem.torch.shareable()' in str(error), error
 
 
+def other_devices(torch):
+    if torch.cuda.device_count() < 2:
+        return 'needs two GPUs'
+    numbers = torch.arange(1 << 20, device='cuda:0')
+    there = numbers.to('cuda:1')
+    back = (there + 1).to('cuda:0')
+    torch.cuda.synchronize()
+    assert there.device.index == 1 and back.sub(numbers).eq(1).all()
+    # A kernel of one device reads what the other has.
+    if torch.cuda.can_device_access_peer(1, 0):
+        assert torch.equal(torch.empty_like(there).copy_(numbers), there)
+    with torch.cuda.device(1):
+        assert torch.empty(10, device='cuda').device.index == 1
+    return None
+
+
+def threads(torch):
+    """They allocate, free and wait for the device at one time: none waits for ever."""
+    wrong = []
+
+    def work(number):
+        stream = torch.cuda.Stream()
+        with torch.cuda.stream(stream):
+            for round_ in range(300):
+                tensor = torch.full((1 + 997 * (round_ % 50),), number, device='cuda')
+                copy = tensor.clone()
+                del tensor
+                if round_ % 10 == 0 and not copy.eq(number).all():
+                    wrong.append((number, round_))
+                if round_ % 100 == 0:
+                    torch.cuda.empty_cache()
+        torch.cuda.synchronize()
+
+    workers = [threading.Thread(target=work, args=(number,), daemon=True) for number in range(8)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join(60)
+    assert not any(worker.is_alive() for worker in workers), 'a thread waits still'
+    assert not wrong, wrong
+
+
+def forked_child(_torch):
+    """CUDA is used by the children of a process that has imported torch and not used CUDA."""
+    asked = subprocess.run([sys.executable, '-m', 'gpumem', 'run', __file__, '--fork'], capture_output=True, text=True,
+                           timeout=SECONDS, check=False)
+    assert asked.returncode == 0, asked.stdout + asked.stderr
+
+
+def fork():
+    """In a process that is served: imports torch, lets two children use CUDA, and uses it then."""
+    import torch
+    assert not torch.cuda.is_initialized()
+    os.environ['CUDA_VISIBLE_DEVICES'] = '0'
+    for _ in range(2):
+        child = os.fork()
+        if not child:
+            served = torch.cuda.device_count() == 1 and torch.ones(1000, device='cuda').sum().item() == 1000
+            os._exit(0 if served else 1)
+        assert os.waitpid(child, 0)[1] == 0
+    import gpumem
+    tensor = torch.ones(10, device='cuda')
+    assert tensor.sum().item() == 10 and gpumem.describe(tensor.data_ptr())
+    return 0
+
+
 def nothing_failed(torch):
     import gpumem.torch
     torch.cuda.synchronize()
@@ -126,7 +195,7 @@ def nothing_failed(torch):
 
 
 CASES = (out_of_memory, cudnn_benchmark, live_allocations, memory_pools, statistics, snapshot, other_processes,
-         nothing_failed)
+         other_devices, threads, forked_child, nothing_failed)
 
 
 def ask():
@@ -134,13 +203,14 @@ def ask():
     import torch
     n_failed = 0
     for number, case in enumerate(CASES, 2):
+        without = problem = None
         try:
-            case(torch)
-            problem = None
+            without = case(torch)
         except Exception:  # pylint: disable=broad-except  # Each says what went wrong; the next ones are asked too.
             problem = traceback.format_exc()
             n_failed += 1
-        print(f'{"not ok" if problem else "ok"} {number} - {case.__name__.replace("_", " ")}', flush=True)
+        skipped = f' # SKIP {without}' if without else ''
+        print(f'{"not ok" if problem else "ok"} {number} - {case.__name__.replace("_", " ")}{skipped}', flush=True)
         for line in (problem or '').splitlines():
             print(f'#   {line}', flush=True)
     return 1 if n_failed else 0
@@ -171,4 +241,4 @@ def main():
 
 
 if __name__ == '__main__':
-    sys.exit(ask() if '--ask' in sys.argv else main())
+    sys.exit(ask() if '--ask' in sys.argv else fork() if '--fork' in sys.argv else main())
