@@ -12,11 +12,18 @@ place=$(mktemp -d)
 trap 'rm -rf "$place"' EXIT
 
 # The units, with programs that are there.
-for unit in gpumemd.service gpumemd.socket gpumemd-admin.socket; do
+for unit in gpumemd.service gpumemd-devices.service gpumemd.socket gpumemd-admin.socket; do
         sed "s|/[^ ]*/gpumemd$|$build/daemon/gpumemd|" "$build/systemd/$unit" >"$place/$unit"
 done
 exporter=gpumemd-exporter.service
 sed "s|=/[^ ]*/gpumemd-exporter$|=$build/metrics/gpumemd-exporter|" "$build/systemd/$exporter" >"$place/$exporter"
+
+# nvidia-modprobe may be missing here. A fake one notes how it is called.
+devices=gpumemd-devices.service
+mkdir "$place/gpus" "$place/gpus/0000:06:00.0" "$place/gpus/0000:0a:00.0"
+printf '#!/bin/sh\necho "$@" >>%s\n' "$place/calls" >"$place/nvidia-modprobe"
+chmod +x "$place/nvidia-modprobe"
+sed -i "s|/usr/bin/nvidia-modprobe|$place/nvidia-modprobe|; s|/proc/driver/nvidia/gpus|$place/gpus|" "$place/$devices"
 
 is_understood() {
         systemd-analyze verify --man=no --recursive-errors=no "$place/$1" >"$place/said" 2>&1 ||
@@ -53,12 +60,45 @@ socket_is() {
         done
 }
 
+# runs_commands UNIT: as systemd would, whose quotes are the shell's here. A "-" before a command is systemd's own.
+runs_commands() {
+        rm -f "$place/calls"
+        sed -n 's/^ExecStart=-//p' "$place/$1" >"$place/commands"
+        sh "$place/commands"
+}
+
+makes_all_nodes() {
+        printf 'Model: \t\t NVIDIA H200\nDevice Minor: \t 0\n' >"$place/gpus/0000:06:00.0/information"
+        printf 'Model: \t\t NVIDIA H200\nDevice Minor: \t 11\n' >"$place/gpus/0000:0a:00.0/information"
+        runs_commands "$devices"
+        equal "$(cat "$place/calls")" $'-c 255\n-u -c 0\n-c 0 -c 11'
+}
+
+# The driver has GPUs, or it was not loaded.
+makes_others() {
+        rm -r "$place/gpus"
+        runs_commands "$devices" 2>/dev/null
+        equal "$(cat "$place/calls")" $'-c 255\n-u -c 0'
+}
+
+# Each of these settings has systemd filter devices, and then no node can be made.
+may_make_nodes() {
+        ! grep -E '^(Device(Policy|Allow)|PrivateDevices|ProtectClock|ProtectKernelModules)=' "$place/$devices"
+}
+
+# The names of its DeviceAllow are resolved at its start: modules are loaded before, at each start.
+comes_after_devices() {
+        socket_is gpumemd.service "Wants=$devices .*" "After=$devices .*" "DeviceAllow=char-nvidia-uvm rw" &&
+                ! grep -E '^(ExecStartPre|RemainAfterExit)=' "$place/gpumemd.service" "$place/$devices"
+}
+
 makes_folder() {
         systemd-tmpfiles --root="$place/gpumemd-root" --create "$source_folder/systemd/gpumemd.tmpfiles"
         equal "$(stat -c '%a %u %g' "$place/gpumemd-root/run/gpumemd")" "755 0 0"
 }
 
 ok "systemd understands the unit" is_understood gpumemd.service
+ok "systemd understands the unit of the device nodes" is_understood "$devices"
 ok "systemd understands the clients' socket" is_understood gpumemd.socket
 ok "systemd understands the admin socket" is_understood gpumemd-admin.socket
 ok "the clients' socket is where programs look, and its group's" socket_is gpumemd.socket \
@@ -67,6 +107,11 @@ ok "the admin socket is beside it, and the daemon's user's" socket_is gpumemd-ad
         ListenSequentialPacket=/run/gpumemd/gpumemd.sock.admin SocketMode=0600 SocketUser=gpumemd
 ok "its exposure is 1.0 or less" is_hardly_exposed gpumemd.service 10
 ok "its user is of the group that may connect" makes_user gpumemd
+ok "the nodes are made before it, at each start" comes_after_devices
+ok "those of all GPUs, of nvidia-uvm, and nvidiactl" makes_all_nodes
+ok "the last two where the driver tells of no GPU" makes_others
+ok "the unit that makes them may" may_make_nodes
+ok "and its exposure is 3.0 or less" is_hardly_exposed "$devices" 30
 ok "systemd understands the exporter's unit" is_understood "$exporter"
 ok "the exporter's exposure is 1.5 or less" is_hardly_exposed "$exporter" 15
 ok "its user is of the group that may connect to gpumemd" makes_user gpumemd-exporter
