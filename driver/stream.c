@@ -142,6 +142,19 @@ int stream_look_default(const struct cuda *cuda, void *stream, struct stream_mar
         return 0;
 }
 
+static int find_outside_capture(const struct cuda *cuda, void *stream, CUcontext *ret_context,
+                                unsigned long long *ret_id)
+{
+        CUcontext context;
+        int r = context_outside_capture(cuda, stream, &context);
+
+        if (!r)
+                r = CUDA_CALL(cuda, cuStreamGetId, stream, ret_id);
+        if (!r)
+                *ret_context = context;
+        return r;
+}
+
 static int identify(const struct cuda *cuda, CUcontext context, uint64_t id,
                     struct stream_key *ret_key, int *ret_ordinal)
 {
@@ -160,11 +173,26 @@ int stream_identify(const struct cuda *cuda, void *stream, struct stream_key *re
 {
         unsigned long long id;
         CUcontext context;
-        int r = context_outside_capture(cuda, stream, &context);
+        int r = find_outside_capture(cuda, stream, &context, &id);
 
-        if (!r)
-                r = CUDA_CALL(cuda, cuStreamGetId, stream, &id);
         return r ? r : identify(cuda, context, id, ret_key, ret_ordinal);
+}
+
+int stream_identify_host(const struct cuda *cuda, void *stream, struct stream_key *ret_key,
+                         uint64_t *ret_context_id)
+{
+        uint64_t context_id = 0;
+        unsigned long long id;
+        CUcontext context;
+        int r = find_outside_capture(cuda, stream, &context, &id);
+
+        if (!r && context_has_ended(cuda, (uint64_t)(uintptr_t)context, &context_id))
+                r = GPUMEM_E_NO_CONTEXT;
+        if (r)
+                return r;
+        *ret_key = (struct stream_key){.context = (uint64_t)(uintptr_t)context, .id = id};
+        *ret_context_id = context_id;
+        return 0;
 }
 
 /* CU_STREAM_PER_THREAD means another stream in each thread, so the thread is the id. No other handle is so high. */

@@ -22,7 +22,12 @@ struct stream_key {
 int stream_identify(const struct cuda *cuda, void *stream, struct stream_key *ret_key,
                     int *ret_ordinal);
 
-/* The same for a stream that captures. The driver invalidates a capture when it is asked for the stream's id. During
+/* The same for memory that all devices reach. Instead of the device it tells the id of the stream's context, as
+ * context_has_ended does; 0: the driver tells none. */
+int stream_identify_host(const struct cuda *cuda, void *stream, struct stream_key *ret_key,
+                         uint64_t *ret_context_id);
+
+/* As stream_identify for a stream that captures. The driver invalidates a capture when it is asked for the stream's id. During
  * the capture no other stream has the handle, so the handle serves as the id, except for per-thread default streams. */
 int stream_identify_captured(const struct cuda *cuda, void *stream, struct stream_key *ret_key,
                              int *ret_ordinal);

@@ -56,7 +56,8 @@ static int place_pinned(struct gpumem_client *client, const struct gpumem_reques
         int ordinal, r = GPUMEM_E_NO_CONTEXT;
 
         if (client->has_cuda)
-                r = stream_identify(&client->cuda, request->stream, &ret_asked->key, &ordinal);
+                r = stream_identify_host(&client->cuda, request->stream, &ret_asked->key,
+                                         &ret_asked->context_id);
         else if (request->stream)
                 return GPUMEM_E_NO_DRIVER;
         if (!r)
@@ -71,6 +72,7 @@ static int alloc_from(struct gpumem_client *client, struct pool *pool,
                       void **ret_pointer)
 {
         struct stream_heap *heap;
+        void *pointer;
         int r;
 
         last_error_set_pool(__atomic_load_n(&pool->row.id, __ATOMIC_RELAXED));
@@ -80,11 +82,15 @@ static int alloc_from(struct gpumem_client *client, struct pool *pool,
         if (request->flags & SHARED_ALLOC_FLAGS)
                 return shared_alloc_new(pool, &asked->key, request, ret_pointer);
         heap = pool_find_heap(pool, asked);
-        r = heap ? pool_hit(heap, &asked->mark, request->n_bytes, ret_pointer) : GPUMEM_E_REFUSED;
+        r = heap ? pool_hit(heap, &asked->mark, request->n_bytes, &pointer) : GPUMEM_E_REFUSED;
         if (r == GPUMEM_E_REFUSED)
-                r = pool_alloc(pool, asked, &heap, ret_pointer);
+                r = pool_alloc(pool, asked, &heap, &pointer);
         if (!r && request->kind == GPUMEM_DEVICE)
                 recent_heaps_note(&client->recent, &asked->mark, heap);
+        else if (!r && asked->key.context)
+                r = pool_renew_registration(pool, asked, heap, pointer);
+        if (!r)
+                *ret_pointer = pointer;
         return r;
 }
 

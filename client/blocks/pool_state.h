@@ -70,7 +70,7 @@ struct leased {
         bool is_revoked;             /* the lease is over, the mapping not yet */
         uint64_t retained_at_us;     /* see retained.h; 0: it is not */
         _Atomic uint64_t context;    /* where it was registered or opened; else 0 */
-        uint64_t context_id;         /* of a registration; see host_register_id */
+        _Atomic uint64_t context_id; /* of a registration; see host_register_id */
         unsigned n_opens;            /* of MAPPING_IPC; before the open its address is 0 */
         LIST_ENTRY(leased) link;     /* in the list of spare records, or of blocks to be returned */
 };

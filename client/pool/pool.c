@@ -6,6 +6,7 @@
 #include "base/err.h"
 #include "client/blocks/addresses.h"
 #include "client/blocks/lease.h"
+#include "client/mapping/host_register.h"
 #include "client/pool/shared_alloc.h"
 #include "client/pool/empty_blocks.h"
 #include "gpumem.h"
@@ -73,6 +74,33 @@ int pool_hit(struct stream_heap *heap, const struct stream_mark *mark, uint64_t 
                 r = cut(heap, n_bytes, COUNTER_HIT, ret_pointer);
         spin_unlock(&heap_in(heap)->lock);
         return r;
+}
+
+/* Mostly the context is the request's, which is alive, and the driver is not asked. */
+static bool is_registration_over(const struct pool *pool, const struct pool_request *request,
+                                 const struct leased *leased)
+{
+        uint64_t context = leased->context, id = leased->context_id;
+
+        if (!context)
+                return false;
+        if (context == request->key.context && request->context_id)
+                return id && id != request->context_id;
+        return host_register_is_over(&pool->memory, context, id);
+}
+
+/* Without a current context it stays unregistered, as a new block does. */
+int pool_renew_registration(struct pool *pool, const struct pool_request *request,
+                            struct stream_heap *heap, const void *pointer)
+{
+        struct leased *leased = leased_of(arena_find(pool->arena, (uint64_t)(uintptr_t)pointer));
+        int r = is_registration_over(pool, request, leased) ? leased_register(pool, leased) : 0;
+
+        if (r && r != GPUMEM_E_NO_CONTEXT) {
+                (void)pool_give(heap, pointer, POOL_USE_ORDERED);
+                return r;
+        }
+        return 0;
 }
 
 struct heap_block *pool_block_of(const struct pool *pool, const void *pointer)

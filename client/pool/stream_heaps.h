@@ -8,7 +8,8 @@
 struct pool_request {
         struct stream_key key;
         struct stream_mark mark;
-        void *stream; /* alive during the call */
+        uint64_t context_id; /* of key.context, for pinned memory; 0: not known */
+        void *stream;        /* alive during the call */
         uint64_t n_bytes;
         uint32_t wait_ms;
 };

@@ -252,6 +252,84 @@ TEST(a_context_takes_its_registrations_with_it, NEEDS_EMULATOR)
         ck_assert_uint_eq(daemon_figure(FIGURE_charged), 0);
 }
 
+static uint64_t block_of(const void *pointer)
+{
+        struct gpumem_info info = {.struct_size = sizeof(info)};
+
+        ck_assert_int_eq(gpumem_describe(client, pointer, &info), 0);
+        return info.block;
+}
+
+static void renew_context(unsigned device)
+{
+        gpus[device] = gpu_free(gpus[device]);
+        ck_assert_int_eq(gpu_new((int)device, &gpus[device]), 0);
+}
+
+/* Has a block that is empty, stays mapped, and is registered in the context of the device. The next allocation of
+ * as much gets it, in whichever stream. Returns its number. */
+static uint64_t have_kept_block(unsigned device)
+{
+        unsigned char *bytes;
+        uint64_t block;
+
+        ck_assert_int_eq(gpumem_set_cache_size(client, 40 * MIB), 0);
+        ck_assert_int_eq(gpu_use(gpus[device]), 0);
+        bytes = alloc_from(client, 40 * MIB);
+        block = block_of(bytes);
+        ck_assert_int_eq(gpumem_free(client, bytes, NULL), 0);
+        return block;
+}
+
+static void check_registered_in(unsigned device, uint64_t block)
+{
+        unsigned char *bytes;
+
+        ck_assert_int_eq(gpu_use(gpus[device]), 0);
+        bytes = alloc_from(client, 40 * MIB);
+        ck_assert_uint_eq(block_of(bytes), block);
+        ck_assert(is_registered(bytes) && says_registered(bytes));
+        check_reached_by_all(bytes, 40 * MIB);
+        ck_assert_int_eq(gpumem_free(client, bytes, NULL), 0);
+}
+
+/* As after cudaDeviceReset: the next context has the same handle. */
+TEST(a_block_that_outlives_its_context_is_registered_in_the_next, NEEDS_EMULATOR)
+{
+        uint64_t block = have_kept_block(0);
+
+        renew_context(0);
+        check_registered_in(0, block);
+        renew_context(0);
+        check_registered_in(n_gpus - 1, block);
+}
+
+/* The block is another stream's by then, whose context has not ended. */
+TEST(a_block_is_registered_again_where_an_earlier_users_context_ends, NEEDS_EMULATOR)
+{
+        uint64_t block = have_kept_block(0);
+
+        check_registered_in(n_gpus - 1, block);
+        renew_context(0);
+        check_registered_in(n_gpus - 1, block);
+}
+
+TEST(an_allocation_whose_block_is_not_registered_again_fails, NEEDS_EMULATOR)
+{
+        uint64_t block = have_kept_block(0);
+        void *pointer = &block;
+        struct gpumem_request request = request_in(NULL, GPUMEM_PINNED, 40 * MIB);
+
+        renew_context(0);
+        ck_assert_int_eq(gpu_use(gpus[0]), 0);
+        daemon_fault(&gpumemd, getpid(), "fail=cuMemHostRegister:*:999");
+        ck_assert_int_lt(gpumem_alloc(client, &request, &pointer), 0);
+        ck_assert_ptr_eq(pointer, &block);
+        ck_assert_uint_eq(stats_of(GPUMEM_PINNED, GPUMEM_NEAREST).n_allocated_bytes, 0);
+        daemon_fault(&gpumemd, getpid(), "");
+        check_registered_in(0, block);
+}
+
 static void lose_context(void)
 {
         stream = NULL;
