@@ -3,18 +3,14 @@
 
 #include "gpumem.h"
 
-void pool_uuid(const struct pool_row *pool, char text[static POOL_UUID_MAX])
+void pool_uuid(const struct pool_row *pool, char text[static UUID_TEXT_MAX])
 {
-        int n = snprintf(text, POOL_UUID_MAX, "GPU-");
-
-        for (unsigned i = 0; i < sizeof(pool->uuid); i++)
-                n += snprintf(text + n, POOL_UUID_MAX - (size_t)n, "%s%02x",
-                              i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "", pool->uuid[i]);
+        uuid_print(uuid_kind_of(pool->name), pool->uuid, text);
 }
 
 void pool_sample(struct lines *lines, const struct pool_row *pool)
 {
-        char uuid[POOL_UUID_MAX];
+        char uuid[UUID_TEXT_MAX];
 
         lines_sample(lines);
         lines_label_number(lines, "pool", pool->id);

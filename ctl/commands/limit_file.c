@@ -6,17 +6,16 @@
 #include <pwd.h>
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
 #include <unistd.h>
 
 #include "base/err.h"
 #include "base/fdset.h"
 #include "base/size.h"
+#include "base/uuid.h"
 #include "client/connection/link.h"
 #include "ctl/core/report.h"
 #include "ctl/output/atomic_file.h"
 #include "gpumem.h"
-#include "metrics/pool_sample.h"
 #include "proto/listing.h"
 
 static_assert(sizeof(((struct message_configuration_is *)NULL)->path) == LIMIT_FILE_PATH_MAX,
@@ -125,12 +124,12 @@ static bool is_of_pool(const json_t *entry, const struct pool_row *pool)
 {
         bool is_device = pool->kind == GPUMEM_DEVICE;
         const json_t *named = json_object_get(entry, is_device ? "device" : "pinned");
-        char uuid[POOL_UUID_MAX];
+        uint8_t uuid[UUID_BYTES];
 
         if (json_is_integer(named))
                 return json_integer_value(named) == (json_int_t)pool->place;
-        pool_uuid(pool, uuid);
-        return is_device && json_is_string(named) && !strcasecmp(json_string_value(named), uuid);
+        return is_device && json_is_string(named) && uuid_parse(json_string_value(named), uuid) &&
+               memcmp(uuid, pool->uuid, sizeof(uuid)) == 0;
 }
 
 static int append(json_t *list, json_t *take_entry, json_t **ret_entry)

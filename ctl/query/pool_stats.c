@@ -102,7 +102,7 @@ json_t *pool_stats_to_json(const struct pool_row *pool, const struct stats_row *
         json_t *object = json_pack("{s:I, s:s, s:s, s:I}", "pool", json_figure(pool->id), "kind",
                                    format_pool_kind(pool->kind), "name", pool->name, "place",
                                    json_figure(pool->place));
-        char uuid[POOL_UUID_MAX];
+        char uuid[UUID_TEXT_MAX];
 
         pool_uuid(pool, uuid);
         (void)json_object_set_new(object, "uuid",

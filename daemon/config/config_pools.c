@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* "pools": how much each pool may reserve, the backing of pinned pools, how devices' blocks are handed out. What is not
  * said has its default in daemon/server/core/pool_settings.c. */
-#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/uuid.h"
 #include "daemon/config/config_parts.h"
-
-#define UUID_TEXT "GPU-"
 
 static const char allowed_devices[] = "an index, a UUID as nvidia-smi -L prints it, or \"all\"";
 static const char allowed_sizes[] =
@@ -15,34 +13,6 @@ static const char allowed_sizes[] =
 static const char allowed_minima[] =
         "0 or more, less than 8EiB, in bytes or with a unit: \"12GiB\"";
 static const char allowed_nodes[] = "the number of a NUMA node, or \"all\"";
-
-static int digit(char c)
-{
-        if (!isxdigit((unsigned char)c))
-                return -1;
-        return isdigit((unsigned char)c) ? c - '0' : tolower((unsigned char)c) - 'a' + 10;
-}
-
-/* Parses "GPU-" and 32 hexadecimal digits in groups of 8, 4, 4, 4 and 12. */
-static bool parse_uuid(const char *text, uint8_t uuid[static 16])
-{
-        if (strncmp(text, UUID_TEXT, strlen(UUID_TEXT)) != 0)
-                return false;
-        text += strlen(UUID_TEXT);
-        for (unsigned i = 0; i < 16; i++) {
-                int high, low;
-
-                if ((i == 4 || i == 6 || i == 8 || i == 10) && *text++ != '-')
-                        return false;
-                high = digit(text[0]);
-                low = high < 0 ? -1 : digit(text[1]);
-                if (low < 0)
-                        return false;
-                uuid[i] = (uint8_t)(high << 4 | low);
-                text += 2;
-        }
-        return *text == '\0';
-}
 
 static bool is_number(const json_t *json)
 {
@@ -63,7 +33,7 @@ static void read_device(struct reader *reader, const char *path, const json_t *j
                 rule->number = (uint32_t)json_integer_value(json);
         } else if (is_all(json)) {
                 rule->selector = POOL_OF_EACH_DEVICE;
-        } else if (json_is_string(json) && parse_uuid(json_string_value(json), rule->uuid)) {
+        } else if (json_is_string(json) && uuid_parse(json_string_value(json), rule->uuid)) {
                 rule->selector = POOL_OF_UUID;
         } else {
                 reader_refuse(reader, path, json, "device", allowed_devices);

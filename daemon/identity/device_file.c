@@ -2,16 +2,15 @@
 #include "daemon/identity/device_file.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
+#include "base/uuid.h"
+
 #define READ_AND_WRITE 06u
 #define OF_OWNER       6
 #define OF_GROUP       3
-
-#define UUID_TEXT_MAX 48
 
 static bool grants(const struct device_file *file, unsigned shift)
 {
@@ -54,15 +53,6 @@ static const char *value_of(const char *text, const char *key)
         return NULL;
 }
 
-static void print_uuid(const uint8_t uuid[static 16], char text[static UUID_TEXT_MAX])
-{
-        int n = snprintf(text, UUID_TEXT_MAX, "GPU-");
-
-        for (unsigned i = 0; i < 16; i++)
-                n += snprintf(text + n, UUID_TEXT_MAX - (size_t)n, "%s%02x",
-                              i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "", uuid[i]);
-}
-
 int device_file_number(const char *information, const uint8_t uuid[static 16], uint32_t *ret_number)
 {
         const char *is_of = value_of(information, "GPU UUID");
@@ -72,7 +62,7 @@ int device_file_number(const char *information, const uint8_t uuid[static 16], u
 
         if (!is_of || !number || *number < '0' || *number > '9')
                 return -EPROTO;
-        print_uuid(uuid, wanted);
+        uuid_print(UUID_OF_GPU, uuid, wanted);
         if (strncasecmp(is_of, wanted, strlen(wanted)) != 0)
                 return -ENODEV;
         n = strtoul(number, &end, 10);

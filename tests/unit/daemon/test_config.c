@@ -323,6 +323,9 @@ TEST(the_nearest_rule_counts)
         ck_assert_uint_eq(max_of(GPUMEM_DEVICE, 3, 0), 256 * MIB);
         ck_assert_uint_eq(max_of(GPUMEM_PINNED, 0, 0), 256 * MIB);
         ck_assert_uint_eq(max_of(GPUMEM_PINNED, 1, 0), GIB);
+        must_load("{'pools': [{'device': 'MIG-cdcdcdcd-cdcd-cdcd-cdcd-cdcdcdcdcdcd', 'max_bytes': "
+                  "'12 MiB'}]}");
+        ck_assert_uint_eq(max_of(GPUMEM_DEVICE, 0, 0xcd), 12 * MIB);
         /* The command line takes precedence over all rules. */
         config.settings.n_device_bytes = 40 * MIB;
         ck_assert_uint_eq(max_of(GPUMEM_DEVICE, 1, 0), 40 * MIB);

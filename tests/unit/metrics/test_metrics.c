@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "metrics/listen.h"
+#include "metrics/pool_sample.h"
 #include "tests/suite.h"
 #include "tests/unit/metrics/metrics_world.h"
 
@@ -76,6 +77,15 @@ TEST(every_figure_has_a_name_and_a_unit)
 }
 
 /* Of the daemon, and so once; an older one does not tell them. */
+TEST(an_instance_is_called_as_nvml_calls_it)
+{
+        struct pool_row pool = {.uuid = {1, 0xab}, .name = "NVIDIA H200 MIG 1g.18gb"};
+        char uuid[UUID_TEXT_MAX];
+
+        pool_uuid(&pool, uuid);
+        ck_assert_str_eq(uuid, "MIG-01ab0000-0000-0000-0000-000000000000");
+}
+
 TEST(the_loop_has_its_figures)
 {
         figures_make(&figures, 0);
