@@ -2,6 +2,7 @@
 #include "driver/nvml.h"
 
 #include <dlfcn.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,6 +10,7 @@
 
 #include "base/err.h"
 #include "base/log.h"
+#include "base/uuid.h"
 #include "gpumem.h"
 
 #define CUDA_EMULATED "libcuda-emu.so"
@@ -100,15 +102,12 @@ static nvmlReturn_t note(const struct nvml *nvml, const char *call, nvmlReturn_t
 #define CALL(nvml, call, ...) \
         ((nvml)->call ? note((nvml), #call, (nvml)->call(__VA_ARGS__)) : NVML_ERROR_NOT_SUPPORTED)
 
-int nvml_find(const struct nvml *nvml, const uint8_t uuid[static DEVICE_UUID_BYTES],
-              nvmlDevice_t *ret_device)
+static int find(const struct nvml *nvml, enum uuid_kind kind,
+                const uint8_t uuid[static DEVICE_UUID_BYTES], nvmlDevice_t *ret_device)
 {
-        char text[NVML_DEVICE_UUID_BUFFER_SIZE] = "GPU-";
-        size_t n = strlen(text);
+        char text[UUID_TEXT_MAX];
 
-        for (unsigned i = 0; i < DEVICE_UUID_BYTES; i++)
-                n += (size_t)snprintf(text + n, sizeof(text) - n, "%s%02x",
-                                      i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "", uuid[i]);
+        uuid_print(kind, uuid, text);
         switch (CALL(nvml, nvmlDeviceGetHandleByUUID, text, ret_device)) {
         case NVML_SUCCESS:
                 return 0;
@@ -118,6 +117,25 @@ int nvml_find(const struct nvml *nvml, const uint8_t uuid[static DEVICE_UUID_BYT
         default:
                 return -EIO;
         }
+}
+
+/* CUDA gives the UUID of an instance as it gives a GPU's. Only NVML's answer tells which it is. */
+int nvml_find(const struct nvml *nvml, const uint8_t uuid[static DEVICE_UUID_BYTES],
+              struct nvml_device *ret_device)
+{
+        struct nvml_device found = {.device = NULL};
+        int r = find(nvml, UUID_OF_GPU, uuid, &found.device);
+        bool is_instance = r == GPUMEM_E_NO_POOL;
+
+        if (is_instance)
+                r = find(nvml, UUID_OF_MIG, uuid, &found.device);
+        if (r)
+                return r;
+        if (!is_instance ||
+            CALL(nvml, nvmlDeviceGetDeviceHandleFromMigDeviceHandle, found.device, &found.whole))
+                found.whole = found.device;
+        *ret_device = found;
+        return 0;
 }
 
 void nvml_report_init(struct nvml_report *report)
@@ -241,17 +259,21 @@ static void look_at_processes(const struct nvml *nvml, list_call *call, nvmlDevi
                 add_process(report, &processes[i]);
 }
 
-void nvml_look(const struct nvml *nvml, nvmlDevice_t device, struct nvml_report *ret_report)
+void nvml_look(const struct nvml *nvml, const struct nvml_device *device,
+               struct nvml_report *ret_report)
 {
         nvml_report_init(ret_report);
-        look_at_memory(nvml, device, ret_report);
-        look_at_errors(nvml, device, ret_report);
-        look_at_mig(nvml, device, ret_report);
-        look_at_processes(nvml, nvml->nvmlDeviceGetComputeRunningProcesses_v3, device, ret_report);
-        look_at_processes(nvml, nvml->nvmlDeviceGetGraphicsRunningProcesses_v3, device, ret_report);
+        look_at_memory(nvml, device->device, ret_report);
+        look_at_errors(nvml, device->whole, ret_report);
+        look_at_mig(nvml, device->whole, ret_report);
+        look_at_processes(nvml, nvml->nvmlDeviceGetComputeRunningProcesses_v3, device->device,
+                          ret_report);
+        look_at_processes(nvml, nvml->nvmlDeviceGetGraphicsRunningProcesses_v3, device->device,
+                          ret_report);
 }
 
-void nvml_events_open(const struct nvml *nvml, nvmlDevice_t device, struct nvml_events *ret_events)
+void nvml_events_open(const struct nvml *nvml, const struct nvml_device *device,
+                      struct nvml_events *ret_events)
 {
         struct nvml_events events = {.set = NULL};
 
@@ -259,7 +281,8 @@ void nvml_events_open(const struct nvml *nvml, nvmlDevice_t device, struct nvml_
         if (!nvml->nvmlEventSetFree || !nvml->nvmlEventSetWait_v2 ||
             CALL(nvml, nvmlEventSetCreate, &events.set))
                 return;
-        if (CALL(nvml, nvmlDeviceRegisterEvents, device, nvmlEventTypeXidCriticalError, events.set))
+        if (CALL(nvml, nvmlDeviceRegisterEvents, device->whole, nvmlEventTypeXidCriticalError,
+                 events.set))
                 nvml_events_close(nvml, &events);
         *ret_events = events;
 }

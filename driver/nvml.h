@@ -69,12 +69,20 @@ const char *nvml_library_name(const char *library, const char *cuda_library,
  * function that is required; `ret_reason` tells which in one sentence. */
 int nvml_load(const char *name, struct nvml *ret_nvml, char ret_reason[static NVML_REASON_MAX]);
 
-/* The device's NVML handle. GPUMEM_E_NO_POOL: NVML knows no device with this UUID; or a fault. */
+/* NVML's handles of a CUDA device. Of a MIG instance NVML tells memory and processes. The rest it tells of the GPU alone that
+ * is cut into instances: errors and the mode. Where it does not name that GPU, both are the instance's. */
+struct nvml_device {
+        nvmlDevice_t device;
+        nvmlDevice_t whole; /* the device itself, if it is no instance */
+};
+
+/* GPUMEM_E_NO_POOL: NVML knows no GPU and no MIG instance with this UUID; or a fault. */
 int nvml_find(const struct nvml *nvml, const uint8_t uuid[static DEVICE_UUID_BYTES],
-              nvmlDevice_t *ret_device);
+              struct nvml_device *ret_device);
 
 /* The device's present state; values that NVML does not tell are unknown. */
-void nvml_look(const struct nvml *nvml, nvmlDevice_t device, struct nvml_report *ret_report);
+void nvml_look(const struct nvml *nvml, const struct nvml_device *device,
+               struct nvml_report *ret_report);
 
 /* Errors of a device (XIDs), each of which NVML reports once. */
 struct nvml_events {
@@ -83,7 +91,8 @@ struct nvml_events {
 };
 
 /* Begins to receive errors. One thread. */
-void nvml_events_open(const struct nvml *nvml, nvmlDevice_t device, struct nvml_events *ret_events);
+void nvml_events_open(const struct nvml *nvml, const struct nvml_device *device,
+                      struct nvml_events *ret_events);
 void nvml_events_close(const struct nvml *nvml, struct nvml_events *events);
 
 /* Adds the errors that have come to the report, without waiting. */

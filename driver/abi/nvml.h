@@ -18,8 +18,7 @@ typedef struct nvmlDevice_st *nvmlDevice_t;
 #define NVML_ERROR_RESET_REQUIRED    16
 #define NVML_ERROR_UNKNOWN           999
 
-#define NVML_DEVICE_UUID_BUFFER_SIZE 80
-#define NVML_VALUE_NOT_AVAILABLE     (~0ULL)
+#define NVML_VALUE_NOT_AVAILABLE (~0ULL)
 
 typedef struct {
         unsigned int version;
@@ -84,6 +83,8 @@ nvmlReturn_t nvmlInit_v2(void);
 const char *nvmlErrorString(nvmlReturn_t result);
 nvmlReturn_t nvmlDeviceGetCount_v2(unsigned int *deviceCount);
 nvmlReturn_t nvmlDeviceGetHandleByUUID(const char *uuid, nvmlDevice_t *device);
+nvmlReturn_t nvmlDeviceGetDeviceHandleFromMigDeviceHandle(nvmlDevice_t migDevice,
+                                                          nvmlDevice_t *device);
 nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device, nvmlMemory_v2_t *memory);
 nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t device, unsigned int *infoCount,
                                                      nvmlProcessInfo_t *infos);

@@ -43,6 +43,7 @@ static CUresult emulator_init(struct emulator *emulator)
                 return emulator_result(r);
         }
         emulator->n_devices = visible_devices(secure_getenv("CUDA_VISIBLE_DEVICES"),
+                                              emulator->config.is_mig ? UUID_OF_MIG : UUID_OF_GPU,
                                               emulator->directory.seed, emulator->config.n_devices,
                                               emulator->physical);
         if (!emulator->n_devices)

@@ -19,7 +19,7 @@
 #define XID_LOOKS 500
 
 static struct nvml nvml;
-static nvmlDevice_t device;
+static struct nvml_device device;
 
 /* The library beside the driver, and device 0 in it. */
 static void open_device(void)
@@ -41,7 +41,7 @@ static struct nvml_report look(void)
 {
         struct nvml_report report;
 
-        nvml_look(&nvml, device, &report);
+        nvml_look(&nvml, &device, &report);
         return report;
 }
 
@@ -87,7 +87,7 @@ TEST(devices_are_counted)
 TEST(a_device_is_found_by_its_uuid)
 {
         uint8_t none[DEVICE_UUID_BYTES] = {0};
-        nvmlDevice_t other;
+        struct nvml_device other;
 
         open_device();
         ck_assert_int_eq(nvml_find(&nvml, none, &other), GPUMEM_E_NO_POOL);
@@ -174,7 +174,7 @@ TEST(errors_are_asked_for_without_waiting)
         struct nvml_report report;
 
         open_device();
-        nvml_events_open(&nvml, device, &events);
+        nvml_events_open(&nvml, &device, &events);
         report = look();
         ck_assert_uint_eq(report.last_xid, NVML_UNKNOWN);
         nvml_events_take(&nvml, &events, &report);

@@ -41,7 +41,7 @@ static void say_absent(const char *reason)
                 log_info("no NVML; free memory, errors and MIG of devices are unknown: %s", reason);
 }
 
-static int find_device(const struct watch *watch, struct nvml *nvml, nvmlDevice_t *device)
+static int find_device(const struct watch *watch, struct nvml *nvml, struct nvml_device *device)
 {
         char reason[NVML_REASON_MAX];
         int r = nvml_load(watch->library, nvml, reason);
@@ -130,7 +130,7 @@ static void put_report(struct watch *watch, const struct watch_report *report)
 }
 
 /* An error stays in the report if the next look learns nothing. */
-static void look(struct watch *watch, const struct nvml *nvml, nvmlDevice_t device,
+static void look(struct watch *watch, const struct nvml *nvml, const struct nvml_device *device,
                  struct nvml_events *events, struct watch_report *report)
 {
         enum nvml_health before = report->nvml.health;
@@ -149,7 +149,7 @@ static void *run(void *argument)
         struct watch *watch = argument;
         struct watch_report report = {.n_answered = 0};
         struct nvml_events events = {.set = NULL};
-        nvmlDevice_t device = NULL;
+        struct nvml_device device = {.device = NULL};
         struct nvml nvml;
         bool knows_device, is_wanted = true;
 
@@ -157,10 +157,10 @@ static void *run(void *argument)
         nvml_report_init(&report.nvml);
         knows_device = find_device(watch, &nvml, &device) == 0;
         if (knows_device)
-                nvml_events_open(&nvml, device, &events);
+                nvml_events_open(&nvml, &device, &events);
         while (is_wanted) {
                 if (knows_device)
-                        look(watch, &nvml, device, &events, &report);
+                        look(watch, &nvml, &device, &events, &report);
                 put_report(watch, &report);
                 is_wanted = wait_for_work(watch, report.n_answered, &report.n_answered);
         }

@@ -126,9 +126,8 @@ static void take_report(struct server *server, struct server_pool *pool,
         driver_health_note_nvml(server, pool->row.id, pool->device.report.health == NVML_LOST);
         if (report->mig == 1 && !pool->device.logged_mig) {
                 pool->device.logged_mig = true;
-                log_warning("pool %" PRIu32 " (%s): the device is split into MIG instances; NVML's "
-                            "numbers are those of the whole device",
-                            pool->row.id, name_of(pool));
+                log_info("pool %" PRIu32 " (%s): a MIG instance; errors are told of the whole GPU",
+                         pool->row.id, name_of(pool));
         }
 }
 

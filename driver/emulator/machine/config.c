@@ -42,6 +42,7 @@ static const struct option options[] = {
         {"dirty", OPTION_NUMBER, OPTION_AT(is_dirty), 0, 1, "0 or 1"},
         {"peers", OPTION_NUMBER, OPTION_AT(n_peers), 1, CONFIG_DEVICES_MAX, "a number, 1 to 16"},
         {"rdma", OPTION_NUMBER, OPTION_AT(has_rdma), 0, 1, "0 or 1"},
+        {"mig", OPTION_NUMBER, OPTION_AT(is_mig), 0, 1, "0 or 1"},
         {"fault_file", OPTION_NUMBER, OPTION_AT(has_fault_file), 0, 1, "0 or 1"},
         {"fail", OPTION_FAULT, 0, 0, 0, FAULT_FAIL_ALLOWED},
         {"delay", OPTION_FAULT, 0, 0, 0, FAULT_DELAY_ALLOWED},
@@ -126,7 +127,7 @@ static int setting_read(char *setting, struct config *config, char *ret_reason)
                 return config_refuse(ret_reason,
                                      "'%s' is unknown; allowed are devices, bytes, dir, delay_us, "
                                      "copy_delay_us, reclaim_ms, ctx_bytes, dirty, peers, rdma, "
-                                     "fault_file, fail, delay, hang, lost and seed",
+                                     "mig, fault_file, fail, delay, hang, lost and seed",
                                      setting);
         if (option_store(option, value, config))
                 return config_refuse(ret_reason, "%s=%s is not allowed; allowed is %s",

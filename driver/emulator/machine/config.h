@@ -3,7 +3,7 @@
  * /dev/shm that finds the default directory.
  *
  * "devices=2,bytes=16GiB,dir=/path,delay_us=0,copy_delay_us=0,reclaim_ms=200,ctx_bytes=0,dirty=0,peers=16,rdma=1,
- * fault_file=1", each optional, and any number of the faults that fault_rules.h lists. bytes is the capacity of every device; peers is
+ * mig=0,fault_file=1", each optional, and any number of the faults that fault_rules.h lists. bytes is the capacity of every device; peers is
  * how many devices, from the first on, can access each other's memory. Processes with the same dir share the machine;
  * the default is gpumem-emulator-<uid> in /dev/shm if that has room, else in TMPDIR or /tmp. The file system behind
  * it must hold what is really written, or the writer gets SIGBUS. */
@@ -28,6 +28,7 @@ struct config {
         uint64_t is_dirty;       /* 1: memory keeps its bytes from one owner to the next */
         uint64_t n_peers;        /* devices that can access each other's memory */
         uint64_t has_rdma;       /* 1: devices have GPUDirect RDMA for memory of cuMemCreate */
+        uint64_t is_mig;         /* 1: devices are MIG instances, each of a GPU of its own */
         uint64_t has_fault_file; /* 1: calls look for the file of fault.h */
         struct fault_rules faults;
         char directory[PATH_MAX];

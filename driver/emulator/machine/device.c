@@ -53,14 +53,15 @@ EMULATOR_API CUresult CUDAAPI cuDeviceGetName(char *ret_name, int n_bytes, CUdev
                 return r;
         if (!ret_name || n_bytes <= 0)
                 return CUDA_ERROR_INVALID_VALUE;
-        (void)snprintf(ret_name, (size_t)n_bytes, "Emulated GPU %u",
-                       emulator_get()->physical[device]);
+        (void)snprintf(ret_name, (size_t)n_bytes, "Emulated GPU %u%s",
+                       emulator_get()->physical[device],
+                       emulator_get()->config.is_mig ? " MIG 1g" : "");
         return CUDA_SUCCESS;
 }
 
 EMULATOR_API CUresult CUDAAPI cuDeviceGetUuid(CUuuid *ret_uuid, CUdevice device)
 {
-        uint8_t uuid[VISIBLE_UUID_BYTES];
+        uint8_t uuid[UUID_BYTES];
         CUresult r = emulator_enter_for(__func__, device);
 
         if (r != CUDA_SUCCESS)

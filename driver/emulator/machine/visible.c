@@ -2,41 +2,31 @@
 #include "driver/emulator/machine/visible.h"
 
 #include <stdbool.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
 #include "base/err.h"
 
-void visible_uuid(const uint8_t seed[static VISIBLE_UUID_BYTES], unsigned index,
-                  uint8_t ret_uuid[static VISIBLE_UUID_BYTES])
+void visible_uuid(const uint8_t seed[static UUID_BYTES], unsigned index,
+                  uint8_t ret_uuid[static UUID_BYTES])
 {
-        memcpy(ret_uuid, seed, VISIBLE_UUID_BYTES);
+        memcpy(ret_uuid, seed, UUID_BYTES);
         ret_uuid[0] ^= (uint8_t)(index * 0x35);
-        ret_uuid[VISIBLE_UUID_BYTES - 1] ^= (uint8_t)index;
-}
-
-void visible_uuid_text(const uint8_t uuid[static VISIBLE_UUID_BYTES],
-                       char ret_text[static VISIBLE_UUID_TEXT_MAX])
-{
-        int n = snprintf(ret_text, VISIBLE_UUID_TEXT_MAX, "GPU-");
-
-        for (unsigned i = 0; i < VISIBLE_UUID_BYTES; i++)
-                n += snprintf(ret_text + n, VISIBLE_UUID_TEXT_MAX - (size_t)n, "%s%02x",
-                              i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "", uuid[i]);
+        ret_uuid[UUID_BYTES - 1] ^= (uint8_t)index;
 }
 
 /* The only device whose UUID has that prefix, or -1. */
-static int find_by_uuid(const char *prefix, const uint8_t *seed, unsigned n_devices)
+static int find_by_uuid(const char *prefix, enum uuid_kind kind, const uint8_t *seed,
+                        unsigned n_devices)
 {
-        uint8_t uuid[VISIBLE_UUID_BYTES];
-        char text[VISIBLE_UUID_TEXT_MAX];
+        uint8_t uuid[UUID_BYTES];
+        char text[UUID_TEXT_MAX];
         int found = -1;
 
         for (unsigned i = 0; i < n_devices; i++) {
                 visible_uuid(seed, i, uuid);
-                visible_uuid_text(uuid, text);
+                uuid_print(kind, uuid, text);
                 if (strncasecmp(text, prefix, strlen(prefix)) != 0)
                         continue;
                 if (found >= 0)
@@ -46,13 +36,13 @@ static int find_by_uuid(const char *prefix, const uint8_t *seed, unsigned n_devi
         return found;
 }
 
-static int find(const char *entry, const uint8_t *seed, unsigned n_devices)
+static int find(const char *entry, enum uuid_kind kind, const uint8_t *seed, unsigned n_devices)
 {
         char *end;
         unsigned long index;
 
-        if (strncasecmp(entry, "GPU-", 4) == 0)
-                return find_by_uuid(entry, seed, n_devices);
+        if (strlen(entry) >= UUID_PREFIX_CHARS && entry[UUID_PREFIX_CHARS - 1] == '-')
+                return find_by_uuid(entry, kind, seed, n_devices);
         index = strtoul(entry, &end, 10);
         return end == entry || *end || index >= n_devices ? -1 : (int)index;
 }
@@ -65,8 +55,9 @@ static bool contains(const unsigned *indexes, unsigned n, unsigned index)
         return false;
 }
 
-unsigned visible_devices(const char *text, const uint8_t seed[static VISIBLE_UUID_BYTES],
-                         unsigned n_devices, unsigned *ret_indexes)
+unsigned visible_devices(const char *text, enum uuid_kind kind,
+                         const uint8_t seed[static UUID_BYTES], unsigned n_devices,
+                         unsigned *ret_indexes)
 {
         CLEANUP(freep)
         char *copy = text ? strdup(text) : NULL;
@@ -79,7 +70,7 @@ unsigned visible_devices(const char *text, const uint8_t seed[static VISIBLE_UUI
                 return n;
         }
         while ((entry = strsep(&rest, ","))) {
-                int index = find(entry + strspn(entry, " "), seed, n_devices);
+                int index = find(entry + strspn(entry, " "), kind, seed, n_devices);
 
                 if (index < 0 || contains(ret_indexes, n, (unsigned)index))
                         break;

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,6 +24,7 @@
 
 struct nvmlDevice_st {
         unsigned index;
+        bool is_instance; /* of a GPU in MIG mode, which has an index as well */
 };
 
 static struct {
@@ -31,6 +33,7 @@ static struct {
         struct config config;
         struct directory directory;
         struct nvmlDevice_st devices[CONFIG_DEVICES_MAX];
+        struct nvmlDevice_st instances[CONFIG_DEVICES_MAX];
 } machine = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
 static int machine_init(void)
@@ -44,8 +47,10 @@ static int machine_init(void)
                 r = directory_init(&machine.directory, &machine.config, reason);
         if (r)
                 (void)fprintf(stderr, "libnvml-emu: GPUMEM_EMULATOR: %s\n", reason);
-        for (unsigned i = 0; i < CONFIG_DEVICES_MAX; i++)
+        for (unsigned i = 0; i < CONFIG_DEVICES_MAX; i++) {
                 machine.devices[i].index = i;
+                machine.instances[i] = (struct nvmlDevice_st){.index = i, .is_instance = true};
+        }
         return r;
 }
 
@@ -126,6 +131,14 @@ static nvmlReturn_t device_enter(nvmlDevice_t device, struct nvml_state *ret_sta
         return (nvmlReturn_t)ret_state->result;
 }
 
+/* So begins what is told of whole GPUs only. */
+static nvmlReturn_t whole_enter(nvmlDevice_t device, struct nvml_state *ret_state)
+{
+        nvmlReturn_t result = device_enter(device, ret_state);
+
+        return result == NVML_SUCCESS && device->is_instance ? NVML_ERROR_NOT_SUPPORTED : result;
+}
+
 /* All of the machine, whatever CUDA_VISIBLE_DEVICES says. */
 NVML_API nvmlReturn_t nvmlDeviceGetCount_v2(unsigned int *deviceCount)
 {
@@ -139,10 +152,11 @@ NVML_API nvmlReturn_t nvmlDeviceGetCount_v2(unsigned int *deviceCount)
         return NVML_SUCCESS;
 }
 
+/* What CUDA has as its devices. The UUIDs of GPUs in MIG mode, which CUDA has not, are not known here. */
 NVML_API nvmlReturn_t nvmlDeviceGetHandleByUUID(const char *uuid, nvmlDevice_t *device)
 {
-        char text[VISIBLE_UUID_TEXT_MAX];
-        uint8_t bytes[VISIBLE_UUID_BYTES];
+        char text[UUID_TEXT_MAX];
+        uint8_t bytes[UUID_BYTES];
         nvmlReturn_t result = call_enter();
 
         if (result != NVML_SUCCESS)
@@ -151,13 +165,28 @@ NVML_API nvmlReturn_t nvmlDeviceGetHandleByUUID(const char *uuid, nvmlDevice_t *
                 return NVML_ERROR_INVALID_ARGUMENT;
         for (unsigned i = 0; i < machine.config.n_devices; i++) {
                 visible_uuid(machine.directory.seed, i, bytes);
-                visible_uuid_text(bytes, text);
+                uuid_print(machine.config.is_mig ? UUID_OF_MIG : UUID_OF_GPU, bytes, text);
                 if (strcasecmp(text, uuid) == 0) {
-                        *device = &machine.devices[i];
+                        *device = machine.config.is_mig ? &machine.instances[i]
+                                                        : &machine.devices[i];
                         return NVML_SUCCESS;
                 }
         }
         return NVML_ERROR_NOT_FOUND;
+}
+
+NVML_API nvmlReturn_t nvmlDeviceGetDeviceHandleFromMigDeviceHandle(nvmlDevice_t migDevice,
+                                                                   nvmlDevice_t *device)
+{
+        struct nvml_state state;
+        nvmlReturn_t result = device_enter(migDevice, &state);
+
+        if (result != NVML_SUCCESS)
+                return result;
+        if (!device || !migDevice->is_instance)
+                return NVML_ERROR_INVALID_ARGUMENT;
+        *device = &machine.devices[migDevice->index];
+        return NVML_SUCCESS;
 }
 
 NVML_API nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device, nvmlMemory_v2_t *memory)
@@ -233,13 +262,14 @@ NVML_API nvmlReturn_t nvmlDeviceGetMigMode(nvmlDevice_t device, unsigned int *cu
                                            unsigned int *pendingMode)
 {
         struct nvml_state state;
-        nvmlReturn_t result = device_enter(device, &state);
+        nvmlReturn_t result = whole_enter(device, &state);
 
         if (result != NVML_SUCCESS)
                 return result;
         if (!currentMode || !pendingMode)
                 return NVML_ERROR_INVALID_ARGUMENT;
-        *currentMode = *pendingMode = state.mig ? NVML_DEVICE_MIG_ENABLE : NVML_DEVICE_MIG_DISABLE;
+        *currentMode = *pendingMode = state.mig || machine.config.is_mig ? NVML_DEVICE_MIG_ENABLE
+                                                                         : NVML_DEVICE_MIG_DISABLE;
         return NVML_SUCCESS;
 }
 
@@ -248,7 +278,7 @@ NVML_API nvmlReturn_t nvmlDeviceGetTotalEccErrors(nvmlDevice_t device, unsigned 
                                                   unsigned long long *eccCounts)
 {
         struct nvml_state state;
-        nvmlReturn_t result = device_enter(device, &state);
+        nvmlReturn_t result = whole_enter(device, &state);
 
         if (result != NVML_SUCCESS)
                 return result;
@@ -263,7 +293,7 @@ NVML_API nvmlReturn_t nvmlDeviceGetRemappedRows(nvmlDevice_t device, unsigned in
                                                 unsigned int *failureOccurred)
 {
         struct nvml_state state;
-        nvmlReturn_t result = device_enter(device, &state);
+        nvmlReturn_t result = whole_enter(device, &state);
 
         if (result != NVML_SUCCESS)
                 return result;
@@ -278,7 +308,7 @@ NVML_API nvmlReturn_t nvmlDeviceGetFieldValues(nvmlDevice_t device, int valuesCo
                                                nvmlFieldValue_t *values)
 {
         struct nvml_state state;
-        nvmlReturn_t result = device_enter(device, &state);
+        nvmlReturn_t result = whole_enter(device, &state);
 
         if (result != NVML_SUCCESS)
                 return result;
@@ -311,7 +341,7 @@ NVML_API nvmlReturn_t nvmlDeviceRegisterEvents(nvmlDevice_t device, unsigned lon
                                                nvmlEventSet_t set)
 {
         struct nvml_state state;
-        nvmlReturn_t result = device_enter(device, &state);
+        nvmlReturn_t result = whole_enter(device, &state);
 
         if (result != NVML_SUCCESS)
                 return result;

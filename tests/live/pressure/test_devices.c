@@ -84,6 +84,11 @@ static void start_without_nvml(void)
                    OPTIONS("--nvml-library", "/nonexistent/libnvidia-ml.so.1"));
 }
 
+static void start_on_instance(void)
+{
+        solo_start("devices=1,bytes=1GiB,mig=1", OPTIONS("--device-bytes", "1GiB"));
+}
+
 static void end(void)
 {
         if (eater.pid)
@@ -93,6 +98,8 @@ static void end(void)
 }
 
 static const struct test_case alone = {"alone", .limit_s = 60, .start = start_alone, .stop = end};
+static const struct test_case on_instance = {"on an instance", .limit_s = 60,
+                                             .start = start_on_instance, .stop = end};
 static const struct test_case without_nvml = {"without NVML", .limit_s = 60,
                                               .start = start_without_nvml, .stop = end};
 
@@ -221,6 +228,16 @@ TEST(a_worn_device_goes_on, .in = &alone, NEEDS_EMULATOR)
         daemon_await_first(FIGURE_device_uncorrected, 3, 3);
         daemon_await_first(FIGURE_device_mig, 1, 1);
         (void)must_alloc(GPUMEM_DEVICE, PIECE);
+}
+
+TEST(an_instance_has_its_own_memory_and_its_gpus_errors, .in = &on_instance, NEEDS_EMULATOR)
+{
+        daemon_await_first(FIGURE_device, PROTO_DEVICE_WELL, PROTO_DEVICE_WELL);
+        daemon_await_first(FIGURE_device_mig, 1, 1);
+        ck_assert_uint_le(daemon_first_figure(FIGURE_device_free), GIB);
+        daemon_nvml(&gpumemd, "recovery=0:1\nxid=0:79\n");
+        daemon_await_first(FIGURE_device, PROTO_DEVICE_NEEDS_RESET, PROTO_DEVICE_NEEDS_RESET);
+        daemon_await_first(FIGURE_device_last_xid, 79, 79);
 }
 
 TEST(errors_are_told_as_they_come, .in = &alone, NEEDS_EMULATOR)

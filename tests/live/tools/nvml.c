@@ -29,7 +29,7 @@ static int print_device(const struct cuda *cuda, const struct nvml *nvml, int or
         char own[32] = "-";
         struct nvml_report report;
         struct device device;
-        nvmlDevice_t handle;
+        struct nvml_device handle;
         int r;
 
         r = device_describe(cuda, ordinal, &device);
@@ -37,7 +37,7 @@ static int print_device(const struct cuda *cuda, const struct nvml *nvml, int or
                 r = nvml_find(nvml, device.uuid, &handle);
         if (r)
                 return r;
-        nvml_look(nvml, handle, &report);
+        nvml_look(nvml, &handle, &report);
         for (unsigned i = 0; i < report.n_processes; i++) {
                 if (report.processes[i].pid == pid && report.processes[i].n_bytes != NVML_UNKNOWN)
                         (void)snprintf(own, sizeof(own), "%" PRIu64, report.processes[i].n_bytes);

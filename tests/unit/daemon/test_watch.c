@@ -15,7 +15,7 @@ static void on_report(void *argument)
         (void)argument;
 }
 
-static void start(const char *nvml_lines, struct watch **ret_watch)
+static void start_on(const char *machine, const char *nvml_lines, struct watch **ret_watch)
 {
         struct watched watched = {.wake = on_report};
         char room[NVML_LIBRARY_MAX], path[600];
@@ -23,7 +23,7 @@ static void start(const char *nvml_lines, struct watch **ret_watch)
         CUuuid uuid;
         FILE *file;
 
-        contract_configure(CONTRACT_OPTIONS);
+        contract_configure(machine);
         contract_init();
         directory = strstr(getenv("GPUMEM_EMULATOR"), "dir=");
         ck_assert_ptr_nonnull(directory);
@@ -37,6 +37,11 @@ static void start(const char *nvml_lines, struct watch **ret_watch)
         ck_assert_int_eq(watch_new(nvml_library_name(NULL, getenv("GPUMEM_CUDA_LIBRARY"), room),
                                    &watched, ret_watch),
                          0);
+}
+
+static void start(const char *nvml_lines, struct watch **ret_watch)
+{
+        start_on(CONTRACT_OPTIONS, nvml_lines, ret_watch);
 }
 
 static struct watch_report look(struct watch *watch)
@@ -62,6 +67,24 @@ TEST(one_that_answers_is_not_left_behind)
         ck_assert_int_eq(report.nvml.health, NVML_WELL);
         (void)watch_free(watch);
         ck_assert(!abandoned_threads_any());
+}
+
+/* NVML names it otherwise than a GPU, and tells errors of the GPU alone whose instance it is. */
+TEST(an_instance_is_found_and_the_gpu_that_it_is_of)
+{
+        struct watch_report report;
+        struct watch *watch;
+        size_t n_bytes;
+
+        start_on(CONTRACT_OPTIONS ",mig=1", "uncorrected=0:3\nremapped=0:1\n", &watch);
+        report = look(watch);
+        ck_ok(cu.cuDeviceTotalMem(&n_bytes, 0));
+        ck_assert_uint_eq(report.nvml.n_total_bytes, n_bytes);
+        ck_assert_uint_eq(report.nvml.mig, 1);
+        ck_assert_int_eq(report.nvml.health, NVML_WORN);
+        ck_assert_uint_eq(report.nvml.n_uncorrected, 3);
+        ck_assert_uint_eq(report.nvml.n_xids, 0);
+        (void)watch_free(watch);
 }
 
 static const struct {

@@ -228,18 +228,29 @@ TEST(visible_devices_end_at_a_wrong_index)
         check_visible("1,7,0", "Emulated GPU 1", 1);
 }
 
-TEST(visible_devices_by_uuid)
+static void check_visible_by_uuid(const char *prefix, const char *first_name)
 {
         char text[32];
         CUuuid uuids[2];
         int n;
 
         uuids_of(uuid_sender, uuids);
-        n = snprintf(text, sizeof(text), "GPU-");
+        n = snprintf(text, sizeof(text), "%s", prefix);
         for (int i = 0; i < 4; i++)
                 n += snprintf(text + n, sizeof(text) - (size_t)n, "%02x",
                               (unsigned char)uuids[1].bytes[i]);
-        check_visible(text, "Emulated GPU 1", 1);
+        check_visible(text, first_name, 1);
+}
+
+TEST(visible_devices_by_uuid)
+{
+        check_visible_by_uuid("GPU-", "Emulated GPU 1");
+}
+
+TEST(visible_instances_by_uuid)
+{
+        contract_configure(CONTRACT_OPTIONS ",mig=1");
+        check_visible_by_uuid("MIG-", "Emulated GPU 1 MIG 1g");
 }
 
 TEST(no_visible_device_is_an_error)
