@@ -201,7 +201,7 @@ int policy_set_limit(struct policy *policy, enum limit_scope scope, uint32_t uid
 const struct limits *policy_limits(const struct policy *policy);
 
 /* Sets the most that a pool may reserve. Cached blocks beyond it are released, then those of idle leases,
- * the oldest first; busy ones stay. GPUMEM_E_NO_POOL. */
+ * the oldest first; busy ones stay. In turns policy_serve does this, before it serves. GPUMEM_E_NO_POOL. */
 int policy_set_pool_max(struct policy *policy, uint32_t pool, uint64_t max_bytes, uint64_t now_ns);
 
 /* Sets a pool's min_bytes. GPUMEM_E_NO_POOL. */

@@ -60,7 +60,7 @@ int policy_set_pool_max(struct policy *policy, uint32_t pool, uint64_t max_bytes
         if (pool >= policy->n_pools)
                 return GPUMEM_E_NO_POOL;
         policy->pools[pool]->settings.max_bytes = max_bytes;
-        evict_cached_to_limit(policy->pools[pool]);
+        evict_cached_begin_to_limit(policy->pools[pool]);
         policy_expire(policy, now_ns);
         return 0;
 }

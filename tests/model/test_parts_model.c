@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The policy in turns, with random events between the parts of its walks, and of clients' ends: its invariants hold after
- * each; no part gives more answers than its items allow; each request is answered once, and in the end. */
+ * each; no part gives more answers, or lets more blocks go, than its items allow; each request is answered once, and in the
+ * end. */
 #include <errno.h>
 #include <limits.h>
 #include <string.h>
@@ -11,6 +12,7 @@
 #include "daemon/policy/policy.h"
 #include "daemon/policy/report/stats.h"
 #include "daemon/policy/scheduling/service.h"
+#include "daemon/policy/state/walk_part.h"
 #include "gpumem.h"
 #include "tests/random.h"
 #include "tests/suite.h"
@@ -51,7 +53,7 @@ static struct {
 
 static struct policy *policy;
 static struct test_random numbers;
-static uint64_t now_ns, n_rests, n_answered, n_expired;
+static uint64_t now_ns, n_rests, n_answered, n_expired, n_released;
 static unsigned n_jobs;
 
 static unsigned below(uint64_t n)
@@ -88,6 +90,7 @@ static unsigned take_all(void)
         while ((action = policy_next_action(policy)).kind != ACTION_NONE) {
                 n += action.kind == ACTION_GRANT || action.kind == ACTION_REFUSE ||
                      action.kind == ACTION_CREATE;
+                n_released += action.kind == ACTION_RELEASE;
                 if (action.kind == ACTION_GRANT || action.kind == ACTION_REFUSE)
                         note_answer(&action);
                 if (action.kind != ACTION_CREATE && action.kind != ACTION_RELEASE)
@@ -190,16 +193,19 @@ static void work(void)
                 policy_released(policy, block, now_ns);
 }
 
-/* Each answer is so many items, and the last one may be begun with one. */
+/* Each answer is so many items, and so is each block that goes; the last one may be begun with one. */
 static void serve_some(void)
 {
         unsigned n_items = 1 + below(ITEMS_MAX), n_left, n_answers;
+        uint64_t n_before;
 
         (void)take_all();
+        n_before = n_released;
         n_left = policy_serve(policy, n_items, now_ns);
         EXPECT(n_left <= n_items);
         n_answers = take_all();
         EXPECT(n_answers <= (n_items + SERVICE_ANSWER_ITEMS - 1) / SERVICE_ANSWER_ITEMS);
+        EXPECT(n_released - n_before <= (n_items + PART_RELEASE_ITEMS - 1) / PART_RELEASE_ITEMS);
         n_rests += !n_left;
 }
 
@@ -209,6 +215,16 @@ static void set_limit(void)
 
         EXPECT(!policy_set_limit(policy, below(2) ? LIMIT_OF_CLIENT : LIMIT_OF_TENANT,
                                  POLICY_EVERY_UID, LIMIT_DEVICE_BYTES, max, now_ns));
+}
+
+/* What is above it goes back in parts, too. */
+static void set_pool_max(void)
+{
+        uint64_t max_bytes = below(2) ? MAX_BYTES : below(MAX_BYTES / (2 * MIB)) * 2 * MIB;
+
+        (void)take_all();
+        EXPECT(!policy_set_pool_max(policy, below(N_POOLS), max_bytes, now_ns));
+        EXPECT(!policy_has_action(policy));
 }
 
 static void pass_time(void)
@@ -238,7 +254,9 @@ static void step(void)
                 serve_some();
         else if (what < 99)
                 pass_time();
-        else if (!below(10))
+        else if (below(2))
+                set_pool_max();
+        else if (!below(5))
                 set_limit();
         policy_check(policy);
 }

@@ -290,7 +290,7 @@ static void check_pool(const struct pool *pool)
                 n_leases += block->n_busy;
         }
         assert(memcmp(&totals, &pool->totals, sizeof(totals)) == 0);
-        assert(!pool_excess(pool) || TAILQ_EMPTY(&pool->cached));
+        assert(!pool_excess(pool) || TAILQ_EMPTY(&pool->cached) || pool->evicts_to_limit);
         assert(totals_reserved(&totals) <= pool->reserved_peak);
         assert(check_declared(pool, NULL) == pool->declared);
         assert(n_charged_bytes + pool->declared == pool->charged && n_leases == pool->n_leases);

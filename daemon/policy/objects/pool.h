@@ -18,5 +18,5 @@ uint64_t pool_room(const struct pool *pool);
  * back. Until clients return that much, nothing is created. */
 uint64_t pool_debt(const struct pool *pool);
 
-/* The same without the bytes that are being released: while there is some, nothing is cached. */
+/* The same without the bytes that are being released: while there is some, no block comes to be cached. */
 uint64_t pool_excess(const struct pool *pool);

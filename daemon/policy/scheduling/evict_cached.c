@@ -304,30 +304,44 @@ uint64_t evict_cached_surplus(struct pool *pool, const struct client *asker, uin
         return n_sure_bytes;
 }
 
+/* Those that are not idle move to the end of the list, so that the next part begins with others. */
 static void revoke_excess(struct pool *pool)
 {
-        struct block *block, *next;
+        struct block *block;
 
-        for (block = TAILQ_FIRST(&pool->leased); block && pool_excess(pool); block = next) {
-                next = TAILQ_NEXT(block, pool_age_link);
-                if (lease_revoke(TAILQ_FIRST(&block->leases)))
+        while ((block = TAILQ_FIRST(&pool->leased)) && pool->n_to_revoke && pool_excess(pool) &&
+               pool->policy->n_looks_left) {
+                pool->n_to_revoke--;
+                part_count_looks(pool->policy, 1);
+                if (lease_revoke(TAILQ_FIRST(&block->leases))) {
+                        part_count_release(pool->policy);
                         block_release(block);
+                        continue;
+                }
+                TAILQ_REMOVE(&pool->leased, block, pool_age_link);
+                TAILQ_INSERT_TAIL(&pool->leased, block, pool_age_link);
         }
 }
 
-static void begin_all_again(struct pool *pool)
+/* As with a new walk, the places of earlier searches do not count. */
+void evict_cached_begin_to_limit(struct pool *pool)
 {
-        struct tenant *tenant;
-
-        for (tenant = pool->policy->tenants; tenant; tenant = tenant->hh.next)
-                tenant->holdings[pool->id].evict_next = NULL;
+        pool->policy->n_walks++;
+        pool->evicts_to_limit = true;
+        pool->n_to_revoke = pool->n_leases;
 }
 
-void evict_cached_to_limit(struct pool *pool)
+bool evict_cached_to_limit(struct pool *pool)
 {
-        begin_all_again(pool);
+        if (!pool->evicts_to_limit)
+                return false;
         (void)evict_any(pool, pool_excess(pool), EVICT_UNMAPPED, NULL);
         (void)evict_any(pool, pool_excess(pool), EVICT_MAPPED, NULL);
         (void)evict_any(pool, pool_excess(pool), EVICT_KEPT, NULL);
-        revoke_excess(pool);
+        if (TAILQ_EMPTY(&pool->cached))
+                revoke_excess(pool);
+        pool->evicts_to_limit = pool_excess(pool) &&
+                                (!TAILQ_EMPTY(&pool->cached) ||
+                                 (pool->n_to_revoke && !TAILQ_EMPTY(&pool->leased)));
+        return pool->evicts_to_limit;
 }

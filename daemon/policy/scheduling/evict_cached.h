@@ -11,6 +11,7 @@
  * In a part of a walk only so many blocks go back as the part has left (state/walk_part.h). */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/size.h"
@@ -59,5 +60,9 @@ void evict_cached_recall(struct pool *pool, const struct client *asker, uint64_t
 uint64_t evict_cached_surplus(struct pool *pool, const struct client *asker, uint64_t *n_new_bytes,
                               uint64_t now_ns, struct scan_budget *budget);
 
-/* The pool's limit was lowered: releases cached blocks beyond it, and those of idle leases. */
-void evict_cached_to_limit(struct pool *pool);
+/* The pool's limit may be lower now: cached blocks beyond it are to go back, then those of idle leases. */
+void evict_cached_begin_to_limit(struct pool *pool);
+
+/* The next part of that. No walk through a queue may go on between two parts: their searches would lose their places.
+ * Returns whether more is left. */
+bool evict_cached_to_limit(struct pool *pool);

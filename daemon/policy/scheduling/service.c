@@ -9,6 +9,7 @@
 #include "daemon/policy/objects/request.h"
 #include "daemon/policy/objects/unmap_timeout.h"
 #include "daemon/policy/scheduling/admission.h"
+#include "daemon/policy/scheduling/evict_cached.h"
 #include "daemon/policy/scheduling/turn.h"
 #include "daemon/policy/state/walk_part.h"
 #include "daemon/policy/state/waiting_queue.h"
@@ -291,12 +292,28 @@ static void go_on_with_pass(struct policy *policy, unsigned *n_left, uint64_t no
                 end_pass(policy);
 }
 
+/* A part that leaves some is whole: walks wait until nothing cached is above a limit. */
+static void evict_to_limits(struct policy *policy, unsigned *n_left)
+{
+        unsigned n_looks = policy->n_looks_left;
+
+        for (uint32_t i = 0; i < policy->n_pools; i++) {
+                if (evict_cached_to_limit(policy->pools[i])) {
+                        *n_left = 0;
+                        return;
+                }
+        }
+        take(n_left, (n_looks - policy->n_looks_left) / PART_LOOKS_AN_ITEM);
+}
+
 unsigned service_go_on(struct policy *policy, unsigned n_items, uint64_t now_ns)
 {
         if (policy->in_turns)
                 policy->n_looks_left = n_items < UINT_MAX / PART_LOOKS_AN_ITEM
                                                ? n_items * PART_LOOKS_AN_ITEM
                                                : UINT_MAX;
+        if (n_items)
+                evict_to_limits(policy, &n_items);
         while (n_items && (policy->service->is_under_way || begin(policy)))
                 go_on_with_pass(policy, &n_items, now_ns);
         policy->n_looks_left = UINT_MAX;

@@ -261,6 +261,8 @@ struct pool {
         bool saw_young;       /* and this pass has left some that were not old enough */
         struct block *look_next; /* the same for blocks in leases */
         struct giving giving;
+        bool evicts_to_limit; /* with the next one: see evict_cached_to_limit */
+        uint64_t n_to_revoke; /* leases that it has not looked at, at most */
         struct totals totals;
         uint64_t unreleasable; /* part of lingering, of no block: see policy_set_unreleasable */
         uint64_t charged;

@@ -471,6 +471,55 @@ POLICY_TEST(in_turns_one_that_is_withdrawn_sends_no_more_back, N_MANY * 2 * MIB)
         expect_totals(0, (N_MANY - n) * 2 * MIB, 0);
 }
 
+/* The pool's new limit leaves room for one of the blocks. Those that no lease has go first. */
+POLICY_TEST(in_turns_a_lower_limit_evicts_in_parts, N_MANY * 2 * MIB)
+{
+        struct client *a = join(1);
+        struct held held[N_MANY / 2];
+        unsigned n = 0, n_now;
+
+        for (unsigned i = 0; i < N_MANY / 2; i++)
+                (void)hold_idle(a, 2 * MIB);
+        cache_several(a, 2 * MIB, N_MANY / 2, held);
+        for (unsigned i = 0; i < N_MANY / 2; i++)
+                unmap(a, held[i].id);
+        policy_serve_in_turns(world.policy);
+        ck_assert_int_eq(policy_set_pool_max(world.policy, 0, 2 * MIB, world.now_ns), 0);
+        policy_check(world.policy);
+        expect_idle();
+        for (; n < N_MANY - 1; n += n_now) {
+                n_now = release_in_a_part(a);
+                ck_assert_uint_gt(n_now, 0);
+                ck_assert(n + n_now <= N_MANY / 2 ? stats().leased == N_MANY * MIB
+                                                  : stats().cached == 0);
+        }
+        while (!policy_serve(world.policy, PART_ITEMS, world.now_ns))
+                continue;
+        expect_totals(2 * MIB, 0, 0);
+}
+
+/* Before the limit is kept, no block is made; then one more goes back for the request. */
+POLICY_TEST(in_turns_requests_wait_while_a_lower_limit_evicts, N_MANY * 2 * MIB)
+{
+        struct client *a = join(1), *b = join(2);
+        struct held held[N_MANY];
+        unsigned n = 0, n_now;
+
+        cache_several(a, 2 * MIB, N_MANY, held);
+        for (unsigned i = 0; i < N_MANY; i++)
+                unmap(a, held[i].id);
+        policy_serve_in_turns(world.policy);
+        ck_assert_int_eq(policy_set_pool_max(world.policy, 0, 4 * MIB, world.now_ns), 0);
+        ask(b, 1, 2 * MIB, UINT64_MAX);
+        for (; n < N_MANY - 1; n += n_now) {
+                n_now = release_in_a_part(a);
+                ck_assert_uint_gt(n_now, 0);
+        }
+        while (!policy_serve(world.policy, PART_ITEMS, world.now_ns))
+                continue;
+        (void)expect_made(b, 1);
+}
+
 #define N_PASSED 600
 
 /* Its tenant's blocks that are cached and mapped come before it. They are looked at in parts, each once. */
