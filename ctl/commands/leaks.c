@@ -47,14 +47,6 @@ struct older {
         uint64_t seconds;
 };
 
-static void age_cell(char *cell, uint64_t age_ms)
-{
-        if (age_ms == LISTING_UNTOLD)
-                (void)snprintf(cell, TABLE_CELL_MAX, "-");
-        else
-                format_time(cell, age_ms);
-}
-
 static void number_cell(char *cell, uint64_t value, uint64_t none)
 {
         if (value == none)
@@ -90,7 +82,7 @@ static int print_table(const struct leaks *leaks, uint64_t older_s)
                 number_cell(row->cells[2], leak->pid, 0);
                 number_cell(row->cells[3], leak->pool, LISTING_NOBODY);
                 format_bytes(row->cells[4], leak->n_bytes);
-                age_cell(row->cells[5], leak->age_ms);
+                format_time(row->cells[5], leak->age_ms);
                 (void)snprintf(row->cells[6], TABLE_CELL_MAX, "%s",
                                *leak->program ? leak->program : "-");
                 leak_advise(leak, row->cells[7]);
@@ -114,15 +106,14 @@ static json_t *leak_to_json(const struct leak *leak)
         char advice[LEAK_ADVICE_MAX];
 
         leak_advise(leak, advice);
-        return json_pack("{s:s, s:o, s:o, s:o, s:I, s:o, s:o, s:o, s:o, s:s}", "what",
+        return json_pack("{s:s, s:o, s:o, s:o, s:I, s:o, s:I, s:o, s:o, s:s}", "what",
                          leak_name(leak->kind), "uid", number_to_json(leak->uid, LISTING_NOBODY),
                          "pid", number_to_json(leak->pid, 0), "pool",
                          number_to_json(leak->pool, LISTING_NOBODY), "bytes",
                          json_figure(leak->n_bytes), "blocks_count",
-                         number_to_json(leak->n_blocks, 0), "age_ms",
-                         number_to_json(leak->age_ms, LISTING_UNTOLD), "program",
-                         text_to_json(leak->program), "container", text_to_json(leak->container),
-                         "text", advice);
+                         number_to_json(leak->n_blocks, 0), "age_ms", json_figure(leak->age_ms),
+                         "program", text_to_json(leak->program), "container",
+                         text_to_json(leak->container), "text", advice);
 }
 
 static int print_json(const struct leaks *leaks)

@@ -117,18 +117,17 @@ static void look_at_client(const struct client_row *client, uint64_t older_ms,
         uint64_t n_declared = client->device_declared + client->pinned_declared;
         struct leak leak;
 
-        if (client->state == LISTED_OTHERS)
+        if (client->state == LISTED_OTHERS || client->connected < older_ms)
                 return;
-        if (is_gone(client) && n_charged && client->connected >= older_ms) {
+        if (is_gone(client) && n_charged) {
                 leak = of_client(client, client->state == LISTED_LEFT ? LEAK_LEFT : LEAK_ORPHANED,
                                  n_charged);
                 add(leaks, &leak);
         } else if (client->state == LISTED_READY && n_charged &&
                    is_stopped(client->pid, client->uid)) {
                 leak = of_client(client, LEAK_STOPPED, n_charged);
-                leak.age_ms = LISTING_UNTOLD;
                 add(leaks, &leak);
-        } else if (n_declared && client->connected >= older_ms) {
+        } else if (n_declared) {
                 leak = of_client(client, LEAK_DECLARED, n_declared);
                 add(leaks, &leak);
         }

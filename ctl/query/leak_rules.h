@@ -28,7 +28,7 @@ struct leak {
         uint32_t pool; /* LISTING_NOBODY: all */
         uint64_t n_bytes;
         uint64_t n_blocks; /* 0: it is not known */
-        uint64_t age_ms;   /* of the oldest; LISTING_UNTOLD: it is not known */
+        uint64_t age_ms;   /* of the oldest */
         char program[32];
         char container[32];
 };

@@ -209,8 +209,9 @@ ok "devices: its UUID is whole" equal "$(answer 'len(a["pools"][0]["uuid"])' dev
 suspend "${holders[second]}"
 ok "leaks: a process that is stopped" said 1 "stopped" gpumemctl leaks --older 0
 ok "leaks: a process that is stopped: JSON" equal \
-        "$(answer '[(l["what"], l["pid"], l["bytes"]) for l in a["leaks"]]' leaks)" \
+        "$(answer '[(l["what"], l["pid"], l["bytes"]) for l in a["leaks"]]' leaks --older 0)" \
         "[('stopped', ${holders[second]}, $((4 << 20)))]"
+ok "leaks: a process that is stopped, not as old as that" equal "$(answer 'a["leaks"]' leaks --older 1000000)" "[]"
 kill -CONT "${holders[second]}"
 token=$(tell second share | sed 's/^ok //')
 hold third pinned 2MiB

@@ -56,8 +56,13 @@ TEST(clients_that_are_gone_or_stopped_are_found)
                 CLIENT(2, LISTED_LEFT, OLDER, MIB, .pinned_charged = MIB, .program = "gone"),
                 CLIENT(3, LISTED_LEFT, OLDER - 1, MIB),
                 CLIENT(4, LISTED_ORPHANED, OLDER, MIB),
-                {.pid = STOPPED, .uid = USER, .state = LISTED_READY, .pinned_charged = MIB},
-                {.pid = STOPPED, .uid = USER + 1, .state = LISTED_READY, .pinned_charged = MIB},
+                CLIENT(STOPPED, LISTED_READY, OLDER, 0, .pinned_charged = MIB),
+                CLIENT(STOPPED, LISTED_READY, OLDER - 1, GIB),
+                {.pid = STOPPED,
+                 .uid = USER + 1,
+                 .state = LISTED_READY,
+                 .connected = OLDER,
+                 .pinned_charged = MIB},
                 CLIENT(5, LISTED_READY, OLDER, MIB, .device_declared = MIB),
                 {.uid = LISTING_NOBODY,
                  .state = LISTED_OTHERS,
@@ -72,7 +77,7 @@ TEST(clients_that_are_gone_or_stopped_are_found)
         ck_assert_str_eq(leaks.leaks[0].program, "gone");
         ck_assert_uint_eq(leaks.leaks[0].pool, LISTING_NOBODY);
         must_be(&leaks.leaks[1], LEAK_ORPHANED, 4, MIB, OLDER);
-        must_be(&leaks.leaks[2], LEAK_STOPPED, STOPPED, MIB, LISTING_UNTOLD);
+        must_be(&leaks.leaks[2], LEAK_STOPPED, STOPPED, MIB, OLDER);
         must_be(&leaks.leaks[3], LEAK_DECLARED, 5, MIB, OLDER);
         leaks_deinit(&leaks);
 }
