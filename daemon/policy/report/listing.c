@@ -16,8 +16,18 @@ static enum block_listed listed_state(const struct block *block)
         return count.cached ? BLOCK_IS_CACHED : BLOCK_IS_LINGERING;
 }
 
+/* A client of another tenant may have attached the block, and be charged for it. */
+static const struct tenant *listed_tenant(const struct block *block)
+{
+        const struct client *charged = block->charge.client;
+
+        return charged ? charged->tenant : block->holding->tenant;
+}
+
 static struct block_listing describe_block(const struct block *block)
 {
+        const struct tenant *tenant = listed_tenant(block);
+
         return (struct block_listing){
                 .id = block->id,
                 .n_bytes = block->bin->n_bytes,
@@ -25,8 +35,8 @@ static struct block_listing describe_block(const struct block *block)
                 .properties = block->bin->properties,
                 .state = listed_state(block),
                 .is_idle = block_may_be_idle(block) && block->seen_idle,
-                .tenant = block->holding->tenant,
-                .uid = block->holding->tenant->key.uid,
+                .tenant = tenant,
+                .uid = tenant->key.uid,
                 .charged = block->charge.client,
                 .n_holders = block->n_busy,
                 .lease_id = block_is_mapped(block) ? TAILQ_FIRST(&block->leases)->id : 0,

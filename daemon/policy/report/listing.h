@@ -24,8 +24,8 @@ struct block_listing {
         uint32_t pool;
         uint32_t properties;
         enum block_listed state;
-        bool is_idle; /* leased, and not in use when the walk looked */
-        const struct tenant *tenant;
+        bool is_idle;                 /* leased, and not in use when the walk looked */
+        const struct tenant *tenant;  /* of the charged client, or else the block's */
         uint32_t uid;                 /* the tenant's */
         const struct client *charged; /* NULL: no client */
         uint32_t n_holders;           /* busy leases */

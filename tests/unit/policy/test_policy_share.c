@@ -90,6 +90,38 @@ POLICY_TEST(the_charge_is_the_oldest_holders, 8 * MIB)
         ck_assert_uint_eq(stats().charged, 0);
 }
 
+static void take_block(const struct block_listing *block, void *argument)
+{
+        *(struct block_listing *)argument = *block;
+}
+
+/* The block is of another tenant than the client that is charged for it. */
+POLICY_TEST(a_block_is_listed_for_the_tenant_that_is_charged, 8 * MIB)
+{
+        struct client *a = join(1), *b = join(2);
+        struct held held = hold_shareable(a, 4 * MIB);
+        struct policy_share token = terms(1, 2);
+        struct block_listing listed;
+        struct lease *of_b;
+
+        ck_assert_int_eq(share(a, &held, &token), 0);
+        of_b = must_attach(b, &token);
+        list_blocks(take_block, &listed);
+        ck_assert_ptr_eq(listed.charged, a);
+        ck_assert_ptr_eq(listed.tenant, client_tenant(a));
+        ck_assert_uint_eq(listed.uid, 1);
+        give_back(a, held.lease, RETURN_UNMAPPED);
+        list_blocks(take_block, &listed);
+        ck_assert_ptr_eq(listed.charged, b);
+        ck_assert_ptr_eq(listed.tenant, client_tenant(b));
+        ck_assert_uint_eq(listed.uid, 2);
+        give_back(b, of_b, RETURN_UNMAPPED);
+        list_blocks(take_block, &listed);
+        ck_assert_ptr_null(listed.charged);
+        ck_assert_uint_eq(listed.uid, 1);
+        expect_release(held.block);
+}
+
 POLICY_TEST(what_cannot_be_shared_is_told_apart, 16 * MIB)
 {
         struct client *a = join(1), *b = join(1);
