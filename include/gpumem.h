@@ -119,7 +119,8 @@ struct gpumem_refusal {
 
 /* Describes the calling thread's last failure in gpumem_alloc, gpumem_reserve, gpumem_share, gpumem_attach,
  * gpumem_export_dmabuf or gpumem_enable_peer with this client, or in a call for a pool that does not exist, such as
- * gpumem_get_stats. Calls that succeed do not change it. `client` NULL is the default client; before it has connected,
+ * gpumem_get_stats. Calls that succeed do not change it. A thread keeps the failures of four clients, those that failed
+ * last. `client` NULL is the default client; before it has connected,
  * this is gpumem_connect_refusal.
  * If the daemon refused the call, the text is the daemon's. Without a daemon the text names the socket. After a wrong
  * call (GPUMEM_E_BAD_REQUEST, _NO_POOL, _WRONG_STREAM, _UNSUPPORTED, -EINVAL of struct_size) the text names the value

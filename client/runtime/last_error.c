@@ -28,9 +28,19 @@ struct kept {
         struct reason reason;
 };
 
-static _Thread_local struct {
-        uint64_t client;
+/* Few programs have more than one client, and each thread has this memory. */
+#define CLIENTS_MAX 4
+
+struct kept_of_client {
+        uint64_t client; /* 0: the place is free */
+        uint64_t order;  /* the higher, the later it was kept */
         struct kept refusal;
+};
+
+static _Thread_local struct {
+        struct kept_of_client of_clients[CLIENTS_MAX];
+        unsigned latest; /* of these */
+        uint64_t n_kept; /* so far */
         struct kept of_connect;
         int set_code;
         int set_errno;
@@ -159,10 +169,38 @@ static void keep(struct kept *kept, int code, const struct gpumem_request *reque
         last.set_code = 0;
 }
 
+static const struct kept *find(uint64_t client)
+{
+        for (unsigned i = 0; i < CLIENTS_MAX; i++) {
+                if (last.of_clients[i].client == client)
+                        return &last.of_clients[i].refusal;
+        }
+        return NULL;
+}
+
+/* The client's, or that of the client whose failure is the longest ago. */
+static unsigned place_for(uint64_t client)
+{
+        unsigned oldest = 0;
+
+        for (unsigned i = 0; i < CLIENTS_MAX; i++) {
+                if (last.of_clients[i].client == client)
+                        return i;
+                if (last.of_clients[i].order < last.of_clients[oldest].order)
+                        oldest = i;
+        }
+        return oldest;
+}
+
 void last_error_keep(uint64_t client, int code, const struct gpumem_request *request)
 {
-        last.client = client;
-        keep(&last.refusal, code, request);
+        struct kept_of_client *place;
+
+        last.latest = place_for(client);
+        place = &last.of_clients[last.latest];
+        place->client = client;
+        place->order = ++last.n_kept;
+        keep(&place->refusal, code, request);
 }
 
 void last_error_keep_of_attach(uint64_t client, int code)
@@ -181,7 +219,9 @@ void last_error_keep_of_connect(int code)
 
 const char *last_error_text(void)
 {
-        return text_of(last.refusal.code, &last.refusal.reason);
+        const struct kept *kept = &last.of_clients[last.latest].refusal;
+
+        return text_of(kept->code, &kept->reason);
 }
 
 static int give(const struct kept *kept, struct gpumem_refusal *ret_refusal)
@@ -199,9 +239,9 @@ static int give(const struct kept *kept, struct gpumem_refusal *ret_refusal)
 
 int last_error_get(uint64_t client, struct gpumem_refusal *ret_refusal)
 {
-        if (client == LAST_ERROR_NO_CLIENT)
-                return give(&last.of_connect, ret_refusal);
-        return last.client == client ? give(&last.refusal, ret_refusal) : GPUMEM_E_NO_REFUSAL;
+        const struct kept *kept = client == LAST_ERROR_NO_CLIENT ? &last.of_connect : find(client);
+
+        return kept ? give(kept, ret_refusal) : GPUMEM_E_NO_REFUSAL;
 }
 
 const char *gpumem_strerror(int result)

@@ -47,7 +47,8 @@ const char *last_error_reason(int code);
  * the text of either is kept. */
 bool last_error_is_refusal(int code);
 
-/* The call ends with `code`. The text is the daemon's, if it sent one, or that of the code. */
+/* The call ends with `code`. The text is the daemon's, if it sent one, or that of the code. A thread keeps the last error
+ * of each of four clients; that of a fifth takes the place of the one that is the longest ago. */
 void last_error_keep(uint64_t client, int code, const struct gpumem_request *request);
 
 /* The same for gpumem_share, gpumem_attach and gpumem_export_dmabuf, whose callers do not choose kind, place and size. */
@@ -61,5 +62,5 @@ void last_error_keep_of_connect(int code);
 /* The text of the error that was kept last, valid for as long. */
 const char *last_error_text(void);
 
-/* GPUMEM_E_NO_REFUSAL: none was kept, or one of another client replaced it. The caller sets ret_refusal's struct_size. */
+/* GPUMEM_E_NO_REFUSAL: none was kept, or those of four other clients came after it. The caller sets ret_refusal's struct_size. */
 int last_error_get(uint64_t client, struct gpumem_refusal *ret_refusal);

@@ -159,6 +159,29 @@ TEST(a_thread_learns_why_it_was_refused)
         must_free(all);
 }
 
+/* Of each client that failed in the thread, for the last four of them. */
+TEST(a_clients_refusal_stays_when_others_are_refused)
+{
+        struct gpumem_client *first = client, *others[4];
+        void *pointer;
+
+        ck_assert_int_eq(try_alloc(GPUMEM_DEVICE, 1000 * MIB, &pointer), GPUMEM_E_TOO_LARGE);
+        for (unsigned i = 0; i < ARRAY_SIZE(others); i++) {
+                client = first;
+                expect_refusal(GPUMEM_E_TOO_LARGE, 1000 * MIB);
+                client = others[i] = connect_client();
+                ck_assert_int_eq(try_alloc(GPUMEM_DEVICE, (1001 + i) * MIB, &pointer),
+                                 GPUMEM_E_TOO_LARGE);
+        }
+        for (unsigned i = 0; i < ARRAY_SIZE(others); i++) {
+                client = others[i];
+                expect_refusal(GPUMEM_E_TOO_LARGE, (1001 + i) * MIB);
+                gpumem_disconnect(client);
+        }
+        client = first;
+        expect_no_refusal();
+}
+
 struct seen {
         unsigned n;
         struct gpumem_event last;
