@@ -54,9 +54,11 @@ static bool has_same_reason(const struct event_row *row, const struct event_row 
         return row->reason != PROTO_REFUSED_OTHERWISE || row->code == later->code;
 }
 
+/* Rows without a pid may be of different processes. */
 static bool is_of_one(const struct event_row *row, const struct event_row *later)
 {
-        return row->pid == later->pid && row->uid == later->uid && row->pool == later->pool &&
+        return row->pid && row->pid == later->pid && row->uid == later->uid &&
+               row->pool == later->pool &&
                strncmp(row->container, later->container, sizeof(row->container)) == 0 &&
                has_same_reason(row, later) && row->first_age >= later->age &&
                row->first_age - later->age <= OOM_OF_ONE_MS;

@@ -316,10 +316,11 @@ static struct event_history_row *take_row(struct event_history *history,
         return row;
 }
 
+/* A process may have several clients, and those of processes without a pid have the same one, 0. */
 static bool is_alike(const struct event_history_row *row, const struct noted_event *event)
 {
-        return row->what == event->what && row->pid == event->pid && row->pool == event->pool &&
-               row->code == event->code && row->reason == event->reason;
+        return row->what == event->what && row->client == event->client && row->pid == event->pid &&
+               row->pool == event->pool && row->code == event->code && row->reason == event->reason;
 }
 
 static struct event_history_row *unless_old(struct event_history_row *row, uint64_t now_ns)
@@ -357,6 +358,7 @@ static struct event_history_row *begin_row(struct event_history *history,
         *row = (struct event_history_row){.first = history->end,
                                           .first_ns = now_ns,
                                           .what = event->what,
+                                          .client = event->client,
                                           .pid = event->pid,
                                           .pool = event->pool,
                                           .code = event->code,

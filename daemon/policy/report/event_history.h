@@ -42,6 +42,7 @@ struct noted_event {
         uint64_t number; /* the event's number, unless it is too low: then the next one */
         enum listed_event what;
         uint64_t owner;  /* a number of the tenant's owner: see objects/owner.h; below UINT64_MAX */
+        uint64_t client; /* of a refusal: the client's number; 0: it has none */
         uint32_t pid;    /* 0: none */
         uint32_t pool;   /* POLICY_ALL_POOLS: none, or several */
         uint32_t code;   /* of a refusal */
@@ -63,6 +64,7 @@ struct event_history_row {
         uint64_t first_ns;
         uint32_t times;
         enum listed_event what;
+        uint64_t client;
         uint32_t pid;
         uint32_t pool;
         uint32_t code;

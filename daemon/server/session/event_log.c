@@ -101,10 +101,19 @@ void event_log_note_grant(struct session *session, uint32_t pool, uint64_t n_byt
         note(session, &event);
 }
 
+/* What one client was refused must not hide why another was. */
+static struct noted_event describe_refusal(const struct session *session)
+{
+        struct noted_event event = describe(session, LISTED_EVENT_REFUSED);
+
+        event.client = session_has_client(session) ? client_number(session->client) : 0;
+        return event;
+}
+
 void event_log_note_refusal(const struct session *session,
                             const struct message_refused_facts *facts)
 {
-        struct noted_event event = describe(session, LISTED_EVENT_REFUSED);
+        struct noted_event event = describe_refusal(session);
 
         event.pool = facts->pool;
         event.n_bytes = facts->n_bytes;
@@ -116,7 +125,7 @@ void event_log_note_refusal(const struct session *session,
 
 void event_log_note_failure(const struct session *session, const struct message_failed *failed)
 {
-        struct noted_event event = describe(session, LISTED_EVENT_REFUSED);
+        struct noted_event event = describe_refusal(session);
 
         if (failed->pool < session->server->n_pools)
                 event.pool = failed->pool;

@@ -106,6 +106,14 @@ TEST(refusals_for_another_reason_are_apart)
         ck_assert_uint_eq(rows[3].code, GPUMEM_E_TOO_LARGE);
 }
 
+/* As they have in a PID namespace that gpumemd does not see. */
+TEST(refusals_without_a_pid_are_apart)
+{
+        struct event_row rows[] = {{.event = 1, .times = 1}, {.event = 2, .times = 1}};
+
+        ck_assert_uint_eq(oom_join(rows, ARRAY_SIZE(rows)), 2);
+}
+
 TEST(a_refusal_has_the_smallest_and_the_largest_size)
 {
         struct event_row rows[] = {

@@ -460,6 +460,28 @@ TEST(a_refusal_keeps_its_facts)
         }
 }
 
+/* Also those of one process, and of processes whose pid gpumemd does not see. */
+TEST(clients_refusals_are_told_apart)
+{
+        const struct tenant_key key = tenant(1, "");
+        const struct message_refused_facts facts = {.code = 1, .n_bytes = 7};
+        const struct noted_event refusal = {
+                .what = LISTED_EVENT_REFUSED, .client = 1, .refused = &facts};
+        const struct noted_event failure = {
+                .what = LISTED_EVENT_REFUSED, .client = 2, .text = "words"};
+        const struct event_history_row *row;
+
+        event_history_note(history, &key, &refusal, now_ns);
+        event_history_note(history, &key, &failure, now_ns);
+        event_history_note(history, &key, &refusal, now_ns);
+        row = event_history_last(history);
+        ck_assert_str_eq(row->text, "words");
+        ck_assert_uint_eq(row->times, 1);
+        row = event_history_before(row);
+        ck_assert(row->has_facts);
+        ck_assert_uint_eq(row->times, 2);
+}
+
 /* The allocations for a new lane fail in turn. */
 TEST(what_there_is_no_memory_for_is_counted)
 {
