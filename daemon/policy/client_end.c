@@ -8,6 +8,7 @@
 #include "daemon/policy/objects/request.h"
 #include "daemon/policy/objects/unmap_timeout.h"
 #include "daemon/policy/state/action_queue.h"
+#include "daemon/policy/state/walk_part.h"
 
 /* A client that ends may still write to a block that it uses, so no other client may get it. A block that
  * it did not use, or was not told of, can be cached. */
@@ -67,6 +68,25 @@ static unsigned drop_cost(const struct client *client, const struct lease *lease
                (begins_keeps ? block->n_shares : 0);
 }
 
+static bool is_going(const struct block *block)
+{
+        return block && block->state == BLOCK_RELEASING;
+}
+
+/* Returns the items that it was. */
+static unsigned drop_next(struct client *client)
+{
+        struct lease *lease = client->next_to_drop;
+        const struct block *block = lease->block;
+        unsigned cost = drop_cost(client, lease);
+        bool was_going = is_going(block);
+
+        keep_begin(lease);
+        client->next_to_drop = TAILQ_NEXT(lease, client_link);
+        drop_lease(lease);
+        return was_going || !is_going(block) ? cost : cost + PART_RELEASE_ITEMS;
+}
+
 /* A call may wait for all blocks that there are. Returns how many items are left. */
 static unsigned drop_release_alls(struct client *client, unsigned n_most)
 {
@@ -79,17 +99,12 @@ static unsigned drop_release_alls(struct client *client, unsigned n_most)
 
 bool client_end_drop(struct client *client, unsigned n_most)
 {
-        struct lease *lease;
-
         begin_drop(client);
         n_most = drop_release_alls(client, n_most);
-        while (n_most && (lease = client->next_to_drop)) {
-                unsigned cost = drop_cost(client, lease);
+        while (n_most && client->next_to_drop) {
+                unsigned cost = drop_next(client);
 
                 n_most -= cost < n_most ? cost : n_most;
-                keep_begin(lease);
-                client->next_to_drop = TAILQ_NEXT(lease, client_link);
-                drop_lease(lease);
         }
         return client->next_to_drop || !LIST_EMPTY(&client->release_alls);
 }

@@ -154,7 +154,7 @@ static void begin_lingering(struct session *session, enum session_state state)
         timeouts_watch(session->server);
 }
 
-/* Leases that are ended in one step. */
+/* Leases that are ended in one step; fewer where blocks go back. */
 #define LEASES_A_STEP 64
 
 /* Tells the policy of the first sign. Returns whether there is more to do before that. */

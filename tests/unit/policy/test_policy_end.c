@@ -6,6 +6,7 @@
 #include "base/err.h"
 #include "daemon/policy/objects/tenant.h"
 #include "daemon/policy/report/listing.h"
+#include "daemon/policy/state/walk_part.h"
 #include "tests/unit/policy/policy_world.h"
 
 enum sign { SIGN_EOF, SIGN_DEAD };
@@ -341,6 +342,31 @@ POLICY_TEST(mappings_end_in_parts_before_the_second_sign, 16 * MIB)
         ck_assert(tell(a, SIGN_DEAD));
         end(b);
         policy_check(world.policy);
+}
+
+#define N_USED 32
+
+/* Each takes the server a while. */
+POLICY_TEST(blocks_of_a_client_that_ends_go_back_in_parts, N_USED * 2 * MIB)
+{
+        struct client *a = join(1);
+        bool has_more = true;
+        unsigned n_all = 0;
+
+        for (unsigned i = 0; i < N_USED; i++)
+                (void)hold(a, 2 * MIB);
+        while (has_more) {
+                struct action action;
+                unsigned n = 0;
+
+                has_more = policy_client_drop_some(world.policy, a, PART_ITEMS, world.now_ns);
+                policy_check(world.policy);
+                for (; (action = next_action()).kind != ACTION_NONE; n++)
+                        ck_assert_int_eq(action.kind, ACTION_RELEASE);
+                ck_assert_uint_le(n, PART_ITEMS / PART_RELEASE_ITEMS);
+                n_all += n;
+        }
+        ck_assert_uint_eq(n_all, N_USED);
 }
 
 TESTS_MAIN("policy: end")
