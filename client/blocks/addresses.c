@@ -117,15 +117,34 @@ bool addresses_widen(struct pool *pool, uint64_t n_bytes)
         return true;
 }
 
+static bool has_stuck(const struct pool *pool, uint64_t start, uint64_t n_bytes)
+{
+        const struct leased *leased;
+
+        LIST_FOREACH (leased, &pool->stuck_leased, link) {
+                if (leased_address(leased) - start < n_bytes)
+                        return true;
+        }
+        return false;
+}
+
+/* What the driver still has registered there must not be unmapped: it would take what the process has there next for
+ * that memory. */
+static void release(const struct pool *pool, uint64_t start, uint64_t n_bytes)
+{
+        if (!has_stuck(pool, start, n_bytes))
+                mapping_unreserve(&pool->memory, start, n_bytes);
+}
+
 void addresses_close(struct pool *pool)
 {
         if (!pool->arena)
                 return;
         pool->arena = arena_free(pool->arena);
         for (unsigned i = 0; i < pool->n_more; i++) {
-                mapping_unreserve(&pool->memory, pool->more[i].start, pool->more[i].n_bytes);
+                release(pool, pool->more[i].start, pool->more[i].n_bytes);
                 pool->n_arena_bytes -= pool->more[i].n_bytes;
         }
-        mapping_unreserve(&pool->memory, pool->arena_start, pool->n_arena_bytes);
+        release(pool, pool->arena_start, pool->n_arena_bytes);
         free(pool->more);
 }

@@ -14,5 +14,5 @@ int addresses_open(struct pool *pool);
  * has all that it may have. The caller has the lock. */
 bool addresses_widen(struct pool *pool, uint64_t n_bytes);
 
-/* Releases all addresses; no block stands there any more. */
+/* Releases all addresses; no block stands there any more. A range with a stuck block (leased_free) stays the process's. */
 void addresses_close(struct pool *pool);

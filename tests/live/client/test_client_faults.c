@@ -2,6 +2,7 @@
 /* A client whose driver fails now and then: mappings that failed, and unmappings that failed, are
  * remembered and retried. */
 #include <errno.h>
+#include <sys/mman.h>
 
 #include "client/mapping/mapping.h"
 #include "tests/live/support/world.h"
@@ -60,6 +61,13 @@ static void end(void)
         gpumemd_stop_uncharged();
 }
 
+static void end_left(void)
+{
+        solo_close();
+        gpumemd_stop();
+}
+
+static const struct test_case left = {"left", .limit_s = 60, .start = start, .stop = end_left};
 static const struct test_case slow = {"slow", .limit_s = 120, .start = start_slow, .stop = end};
 static const struct test_case large = {"large", .limit_s = 120, .start = start_large, .stop = end};
 
@@ -125,6 +133,20 @@ TEST(who_leaves_unmaps_what_it_can)
         ck_assert_int_eq(gpumem_free_sync(client, pointer), 0);
         gpumem_disconnect(client);
         client = connect_client();
+}
+
+/* What is still registered stays charged, and where it is: the driver would take what is mapped there next for it. */
+TEST(who_leaves_keeps_the_addresses_of_what_stays_registered, .in = &left)
+{
+        unsigned char *pointer = must_alloc(GPUMEM_PINNED, PIECE);
+
+        faults("fail=cuMemHostUnregister:*:999");
+        gpumem_disconnect(client);
+        ck_assert_int_eq(msync(pointer, PIECE, MS_ASYNC), 0);
+        ck_assert_uint_ge(daemon_figure(FIGURE_charged), PIECE);
+        faults("");
+        client = connect_client();
+        must_free(must_alloc(GPUMEM_PINNED, PIECE));
 }
 
 /* Work that is not done keeps its memory: a failed wait does not count as one. */
