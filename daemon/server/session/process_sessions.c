@@ -24,13 +24,12 @@ static struct session *first_other(const struct session *session)
         for (other = first_other(session); (other) != NULL; \
              other = next_of(session, LIST_NEXT(&(other)->member, link)))
 
+/* In all pools. A process may have left hundreds of sessions, so the pools are not gone through for each. */
 static uint64_t charged_bytes(const struct session *session)
 {
-        uint64_t n_bytes = 0;
+        const struct usage *usage = client_usage(session->client);
 
-        for (uint32_t pool = 0; pool < session->server->n_pools; pool++)
-                n_bytes += client_charged(session->client, pool);
-        return n_bytes;
+        return usage->n[LIMIT_DEVICE_BYTES] + usage->n[LIMIT_PINNED_BYTES];
 }
 
 /* Finds the session that this one continues. A process leaves one session for each of its clients. The

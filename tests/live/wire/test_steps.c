@@ -371,6 +371,40 @@ TEST(what_a_process_left_is_over_before_it_is_served_again)
         daemon_free_all();
 }
 
+/* It continues the one that is charged what it says that it holds, though another one was left later. */
+TEST(a_connection_continues_one_of_those_that_its_process_left)
+{
+        struct frame hello = hello_frame(), again = hello_frame(), held = FRAME_NULL;
+        int first = connect_raw(), second = connect_raw(), after = connect_raw();
+
+        send_frame(first, &hello, MESSAGE_HELLO, 1);
+        again.hello.incarnation = expect(first, MESSAGE_WELCOME).welcome.incarnation;
+        send_frame(second, &hello, MESSAGE_HELLO, 1);
+        (void)expect(second, MESSAGE_WELCOME);
+        (void)take_lease(first, 2 * MIB);
+        (void)take_lease(second, 4 * MIB);
+        ck_assert_int_eq(shutdown(first, SHUT_RDWR), 0);
+        ck_assert_int_eq(shutdown(second, SHUT_RDWR), 0);
+        daemon_await(FIGURE_lingering, 6 * MIB);
+        again.hello.n_held_bytes = held.held.n_bytes = 2 * MIB;
+        send_frame(after, &again, MESSAGE_HELLO, 1);
+        (void)expect(after, MESSAGE_WELCOME);
+        send_frame(after, &held, MESSAGE_HELD, 2);
+        daemon_await(FIGURE_declared, 2 * MIB);
+        daemon_await(FIGURE_lingering, 4 * MIB);
+        ck_assert_uint_eq(daemon_figure(FIGURE_charged), 6 * MIB);
+        /* One that holds nothing ends what is left of another. */
+        ck_assert_int_eq(shutdown(after, SHUT_RDWR), 0);
+        again.hello.n_held_bytes = 0;
+        for (unsigned i = 0; i < 2; i++) {
+                int fd = connect_raw();
+
+                send_frame(fd, &again, MESSAGE_HELLO, 1);
+                (void)expect(fd, MESSAGE_WELCOME);
+        }
+        daemon_await(FIGURE_charged, 0);
+}
+
 #define N_ANSWERS \
         335 /* more than a socket takes, and as many more as the daemon queues before it reads no more */
 #define N_NOTICES 30
