@@ -49,7 +49,7 @@ ok "gpumemd: no driver: how to go on" said 3 "on the emulated driver: gpumemd --
 ok "gpumemd: a library that is no driver" said 3 "libm.so.6 has no cuInit" gpumemd --cuda-library libm.so.6
 ok "gpumemd: an option without its value" said 2 "requires an argument" gpumemd --socket
 if is_emulated; then
-        ok "gpumemd: an emulator's option that is none" said 3 "'colour' is unknown; allowed are devices, bytes, dir, delay_us, copy_delay_us, reclaim_ms, ctx_bytes, dirty, peers, rdma, fault_file, fail, delay, hang, lost and seed" \
+        ok "gpumemd: an emulator's option that is none" said 3 "'colour' is unknown; allowed are devices, bytes, dir, delay_us, copy_delay_us, reclaim_ms, ctx_bytes, dirty, peers, rdma, mig, fault_file, fail, delay, hang, lost and seed" \
                 env GPUMEM_EMULATOR=colour=red gpumemd --config "$place/empty.conf"
 else
         skip "gpumemd: an emulator's option that is none" "a GPU's driver has none"
