@@ -6,7 +6,7 @@
 #include <pwd.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
+#include <sys/stat.h>
 
 #include "base/err.h"
 #include "base/fdset.h"
@@ -43,9 +43,16 @@ int limit_file_read(const char *path, char reason[static LIMIT_FILE_REASON_MAX],
                     struct json_t **ret_root)
 {
         json_error_t error = {.line = -1};
+        struct stat status;
         json_t *root;
+        int r = stat(path, &status) ? -errno : 0;
 
-        if (access(path, F_OK) && errno == ENOENT) {
+        /* Reading of a FIFO would not end. */
+        if (!r && !S_ISREG(status.st_mode)) {
+                (void)snprintf(reason, LIMIT_FILE_REASON_MAX, "%s: not a regular file", path);
+                return -EINVAL;
+        }
+        if (r == -ENOENT) {
                 root = json_object();
                 (void)snprintf(reason, LIMIT_FILE_REASON_MAX, "out of memory");
         } else {

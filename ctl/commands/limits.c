@@ -14,6 +14,7 @@
 #include "ctl/commands/limit_file.h"
 #include "ctl/core/command.h"
 #include "ctl/core/report.h"
+#include "ctl/output/parse.h"
 #include "ctl/output/screen.h"
 #include "ctl/output/table.h"
 #include "gpumem.h"
@@ -429,8 +430,7 @@ static int take(int id, const char *value, struct arguments *arguments)
 
         if (id == LIMITS_SAVE) {
                 changes->is_saved = true;
-                changes->save_path = value;
-                return 0;
+                return value ? parse_file("--save", value, &changes->save_path) : 0;
         }
         if (changes->n == LIMIT_CHANGES_MAX) {
                 (void)fprintf(stderr, "gpumemctl: too many --set options (at most %d)\n",

@@ -314,6 +314,11 @@ printf '{"log": "info", "pools": [{"device": "all", "max_bytes": "1GiB"}, {"devi
  "limits": {"tenants": [{"uid": 77, "leases": 3}, {"uid": "root", "leases": 4}]}, "drain_seconds": 7}' >"$saved"
 chmod 0640 "$saved"
 ok "save: without a change" said 2 "limits: --save needs --set; see gpumemctl help limits" gpumemctl limits --save
+ok "save: an empty name" said 2 'invalid --save "" (expected the name of a file)' gpumemctl limits --set client:leases=9 --save=
+ok "save: a folder" said 1 "nothing was changed: $place: not a regular file" gpumemctl limits --set client:leases=9 --save="$place"
+mkfifo "$place/fifo"
+ok "save: a FIFO" said 1 "nothing was changed: $place/fifo: not a regular file" \
+        timeout 20 gpumemctl limits --set client:leases=9 --save="$place/fifo"
 ok "save: a file as a word of its own" said 2 "$saved\": --save alone writes the file that gpumemd was started with; for another file it is --save=$saved" \
         gpumemctl limits --set client:leases=9 --save "$saved"
 ok "save: it is said" said 0 "saved in $saved" gpumemctl limits --save="$saved" --set pool/0:max_bytes=96MiB \

@@ -104,7 +104,7 @@ TEST(what_cannot_be_read_is_refused)
         json_t *root = NULL;
 
         ck_assert_int_lt(limit_file_read("/tmp", reason, &root), 0);
-        ck_assert_msg(strstr(reason, "/tmp"), "%s", reason);
+        ck_assert_str_eq(reason, "/tmp: not a regular file");
         if (!geteuid()) {
                 ck_assert_int_eq(chmod(path, 0600), 0);
                 ck_assert_int_eq(seteuid(65534), 0);
