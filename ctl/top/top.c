@@ -128,15 +128,18 @@ static void show(const struct arguments *arguments, unsigned delay_s, struct lin
 
 static int report_terminal(int result)
 {
+        static const char elsewhere[] = "gpumemctl stats and clients print the same";
         const char *term = getenv("TERM");
 
         if (result == -ENOTTY)
                 (void)fprintf(stderr,
-                              "gpumemctl: top: needs a terminal as standard input and output; "
-                              "gpumemctl stats and clients print the same\n");
+                              "gpumemctl: top: needs a terminal as standard input and output; %s\n",
+                              elsewhere);
         else
-                (void)fprintf(stderr, "gpumemctl: top: unknown terminal: TERM is \"%s\"\n",
-                              term ? term : "");
+                (void)fprintf(stderr, "gpumemctl: top: %s: TERM is \"%s\"; %s\n",
+                              result == -EOPNOTSUPP ? "the terminal cannot move its cursor"
+                                                    : "unknown terminal",
+                              term ? term : "", elsewhere);
         return STATUS_FAILURE;
 }
 

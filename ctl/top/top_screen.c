@@ -26,6 +26,14 @@ enum pair { PAIR_NONE, PAIR_USED, PAIR_IDLE, PAIR_CACHED, PAIR_LINGERING, PAIR_O
 
 static SCREEN *screen;
 
+/* Whether the terminal can put text at a place: "dumb" cannot. */
+static bool can_move(void)
+{
+        const char *move = tigetstr("cup");
+
+        return move && move != (const char *)-1;
+}
+
 int top_screen_open(void)
 {
         const char *forbidden = getenv("NO_COLOR");
@@ -35,6 +43,10 @@ int top_screen_open(void)
         screen = newterm(NULL, stdout, stdin);
         if (!screen)
                 return -EINVAL;
+        if (!can_move()) {
+                top_screen_close();
+                return -EOPNOTSUPP;
+        }
         (void)cbreak();
         (void)noecho();
         (void)keypad(stdscr, TRUE);

@@ -20,7 +20,7 @@ struct top {
         struct node_state node;
 };
 
-/* Takes the terminal over. -ENOTTY: there is none; -EINVAL: it is not known. */
+/* Takes the terminal over. -ENOTTY: there is none; -EINVAL: it is not known; -EOPNOTSUPP: it cannot move its cursor. */
 int top_screen_open(void);
 
 /* Gives it back; may be called if it was not taken. */

@@ -59,6 +59,10 @@ start_daemon --canary off
 ok "a terminal that is not known" shows 'TERM is "unheard-of"'
 ok "a terminal that is not known: the status" shows "^status 1"
 close_terminal
+open_terminal 100 20 "TERM=dumb gpumemctl top"
+ok "a terminal without a cursor to move" shows 'cursor: TERM is "dumb"; gpumemctl stats and clients print the same'
+ok "a terminal without a cursor to move: the status" shows "^status 1"
+close_terminal
 
 hold first device 64MiB
 hold second device 4MiB
