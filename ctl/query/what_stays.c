@@ -55,7 +55,7 @@ static void holder_text(const struct stay *stay, char text[static STAY_TEXT_MAX 
                                stay->uid);
 }
 
-/* The rest is free in the process, or between allocations. */
+/* The rest is free in the process, between allocations, or attached while its owner has freed it. */
 static void allocated_text(const struct stay *stay, char text[static STAY_TEXT_MAX / 2])
 {
         char size[SIZE_TEXT_MAX];
@@ -65,7 +65,8 @@ static void allocated_text(const struct stay *stay, char text[static STAY_TEXT_M
                 (void)snprintf(text, STAY_TEXT_MAX / 2, ", %s of it in allocations%s",
                                size_format(stay->n_allocated_bytes, size),
                                stay->is_stopped ? ""
-                                                : ": gpumem_flush there returns what is empty");
+                                                : ": gpumem_flush there returns what is empty, "
+                                                  "not what is attached");
 }
 
 void stay_text(const struct stay *stay, char text[static STAY_TEXT_MAX])

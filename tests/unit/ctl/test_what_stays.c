@@ -101,7 +101,7 @@ TEST(what_is_held_stands_last_and_says_what_is_in_allocations)
         stays_find_allocated(&stays, holders, ARRAY_SIZE(holders));
         must_say(&stays.stays[1], "held",
                  "works (process 1, uid 1000) holds 66.00 MiB in its leases, 3.00 MiB of it in "
-                 "allocations: gpumem_flush there returns what is empty");
+                 "allocations: gpumem_flush there returns what is empty, not what is attached");
         must_say(&stays.stays[2], "held", "? (process 1, uid 1001) holds 7.00 MiB in its leases");
         ck_assert_uint_eq(stays.stays[0].n_allocated_bytes, LISTING_UNTOLD);
         stays_deinit(&stays);
