@@ -24,8 +24,8 @@ slurmd() {
 }
 
 ok "shellcheck finds nothing" shellcheck "$build/slurm/prolog.sh" "$build/slurm/epilog.sh"
-ok "prolog: no user" said 1 "SLURM_JOB_UID is no uid" slurmd prolog
-ok "prolog: a user that is none" said 1 "SLURM_JOB_UID is no uid" slurmd SLURM_JOB_UID=root prolog
+ok "prolog: no user" said 1 'invalid SLURM_JOB_UID "" (expected a uid' slurmd prolog
+ok "prolog: a user that is none" said 1 'invalid SLURM_JOB_UID "root" (expected a uid' slurmd SLURM_JOB_UID=root prolog
 ok "epilog: no job" said 1 "invalid SLURM_JOB_ID" slurmd SLURM_JOB_UID=1 epilog
 ok "prolog: no daemon" said 3 "is gpumemd running" slurmd SLURM_JOB_UID=1000 prolog
 ok "epilog: no daemon" said 3 "is gpumemd running" slurmd SLURM_JOB_ID=7 epilog
