@@ -61,5 +61,7 @@ int command_trace(const struct options *options, struct rows *rows);
 int command_traces(const struct options *options, struct rows *rows);
 int command_patterns(const struct options *options, struct rows *rows);
 int command_peers(const struct options *options, struct rows *rows);
+/* Whether peers has this comparison. -EINVAL: it has not, and has said which ones there are. */
+int command_peers_check(const char *only);
 int command_plot(const struct options *options, struct rows *rows);
 int command_node(const struct options *options, struct rows *rows);

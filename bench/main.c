@@ -201,6 +201,14 @@ static enum parsed check_output(const struct invocation *invocation)
         return PARSED_WRONG;
 }
 
+static enum parsed check_options(const struct invocation *invocation)
+{
+        if (invocation->command->run == command_peers &&
+            command_peers_check(invocation->options.only))
+                return PARSED_WRONG;
+        return check_output(invocation);
+}
+
 /* `words`: the command and its files. */
 static enum parsed take_command(char **words, unsigned n_words, struct invocation *invocation)
 {
@@ -221,7 +229,7 @@ static enum parsed take_command(char **words, unsigned n_words, struct invocatio
         invocation->options.files = words + 1;
         invocation->options.n_files = n_words - 1;
         if (n_words - 1 >= command->n_files_min && n_words - 1 <= command->n_files_max)
-                return check_output(invocation);
+                return check_options(invocation);
         tell_files(command);
         return PARSED_WRONG;
 }

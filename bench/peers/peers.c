@@ -115,13 +115,13 @@ static bool is_chosen(const struct comparison *comparison, const char *only)
         return !only || strcmp(comparison->name, only) == 0;
 }
 
-static int check_choice(const char *only)
+int command_peers_check(const char *only)
 {
         for (unsigned i = 0; i < ARRAY_SIZE(comparisons); i++) {
                 if (is_chosen(&comparisons[i], only))
                         return 0;
         }
-        (void)fprintf(stderr, "gpumem-bench: unknown --only \"%s\" (expected", only);
+        (void)fprintf(stderr, "gpumem-bench: invalid --only \"%s\" (expected", only);
         for (unsigned i = 0; i < ARRAY_SIZE(comparisons); i++)
                 (void)fprintf(stderr, "%s%s", i ? ", " : " ", comparisons[i].name);
         (void)fputs(")\n", stderr);
@@ -211,10 +211,8 @@ int command_peers(const struct options *options, struct rows *rows)
                           .folder = folder,
                           .deadline_ns = clock_now_ns() + (uint64_t)(seconds * 1e9)},
                 .rows = rows};
-        int r = check_choice(options->only);
+        int r;
 
-        if (r)
-                return r;
         (void)snprintf(folder, sizeof(folder), "%s/gpumem-peers-XXXXXX",
                        place && *place ? place : "/tmp");
         if (!mkdtemp(folder)) {

@@ -106,8 +106,8 @@ sys.exit(not rows or any(set(row) != keys for row in rows))
 END
 }
 
-ok "an unknown comparison, and which ones there are" said 3 \
-        'unknown --only "dance" (expected block, node, first, hot, random)' gpumem-bench peers --only dance
+ok "an unknown comparison, and which ones there are" said 2 \
+        'invalid --only "dance" (expected block, node, first, hot, random)' gpumem-bench peers --only dance
 printf '{"name": 1}' >"$place/odd.json"
 ok "a picture of what is no table" said 3 "not an array of rows" gpumem-bench plot "$place/odd.json"
 printf '[1, {"name": 1}, {"name": "hot_beside_x", "unit": "ns", "value": null, "baseline": 1}]' \
