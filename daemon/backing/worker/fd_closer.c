@@ -148,6 +148,11 @@ void fd_closer_take_file(struct fd_closer *closer, int take_fd)
         put(closer, take_fd, false);
 }
 
+void fd_closer_take_errand(struct fd_closer *closer, struct errand *take_errand)
+{
+        errand_thread_put(closer->thread, take_errand);
+}
+
 bool fd_closer_keeps_up(struct fd_closer *closer)
 {
         return atomic_load(&closer->n_sockets) < BACKLOG_MAX;

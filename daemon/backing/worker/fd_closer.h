@@ -7,6 +7,7 @@
 
 #include <stdbool.h>
 
+struct errand;
 struct fd_closer;
 
 int fd_closer_new(struct fd_closer **ret_closer);
@@ -19,6 +20,9 @@ void fd_closer_take_socket(struct fd_closer *closer, int take_fd);
 
 /* A file that clients have, too. Where they have locked some of its bytes, to close it waits for the kernel's list of locks. */
 void fd_closer_take_file(struct fd_closer *closer, int take_fd);
+
+/* The thread runs it between two fds; its argument is no matter. */
+void fd_closer_take_errand(struct fd_closer *closer, struct errand *take_errand);
 
 /* False: many sockets wait, which are open still. What need not be closed by the thread is better closed elsewhere. */
 bool fd_closer_keeps_up(struct fd_closer *closer);

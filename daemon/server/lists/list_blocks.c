@@ -114,7 +114,7 @@ void list_blocks_take(struct session *session, const struct frame *frame)
                 blocks->asker = session;
                 blocks->pool = pool;
                 blocks->now_ns = server_now_ns(server);
-                blocks->listing.rows.n_row_bytes = sizeof(struct block_row);
+                row_buffer_init(&blocks->listing.rows, session, sizeof(struct block_row));
                 blocks->listing.reply_kind = MESSAGE_BLOCKS_REPLY;
         }
         listing_begin(session, frame, blocks ? &blocks->listing : NULL, parts);

@@ -118,7 +118,7 @@ struct clients {
         struct client_row others;
         uint64_t now_ns;
         uint32_t n_places;
-        struct place places[]; /* by the sessions' numbers */
+        struct place *places; /* by the sessions' numbers */
 };
 
 static struct client_row *row_of(struct clients *clients, const struct client *client)
@@ -217,21 +217,27 @@ static bool add_others(struct walk *walk)
         return false;
 }
 
+/* Without them the list has no rows, and its asker is told why. */
+static void make_places(struct clients *clients, uint32_t n)
+{
+        clients->places = row_buffer_calloc(&clients->listing.rows, n, sizeof(clients->places[0]));
+        clients->listing.more = clients->places;
+        clients->n_places = clients->places ? n : 0;
+}
+
 void list_clients_take(struct session *session, const struct frame *frame)
 {
         static bool (*const parts[])(struct walk * walk) = {
                 add_sessions,  add_blocks, listing_add_boards, add_others, listing_write_rows,
                 listing_reply, NULL};
         const struct server *server = session->server;
-        uint32_t n_places = server->sessions_by_number.n;
-        struct clients *clients = calloc(1,
-                                         sizeof(*clients) + n_places * sizeof(clients->places[0]));
+        struct clients *clients = calloc(1, sizeof(*clients));
 
         if (clients) {
-                clients->n_places = n_places;
                 clients->now_ns = server_now_ns(server);
-                clients->listing.rows.n_row_bytes = sizeof(struct client_row);
                 clients->listing.reply_kind = MESSAGE_CLIENTS_REPLY;
+                row_buffer_init(&clients->listing.rows, session, sizeof(struct client_row));
+                make_places(clients, server->sessions_by_number.n);
         }
         listing_begin(session, frame, clients ? &clients->listing : NULL, parts);
 }

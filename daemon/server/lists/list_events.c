@@ -250,7 +250,6 @@ void list_events_take(struct session *session, const struct frame *frame)
         listing->now_ns = server_now_ns(session->server);
         listing->since = frame->events.since;
         listing->end = event_history_end(session->server->history);
-        listing->rows.n_row_bytes = sizeof(struct event_row);
-        row_buffer_count_for(&listing->rows, session);
+        row_buffer_init(&listing->rows, session, sizeof(struct event_row));
         walk_begin(session, frame, &listing->walk, parts, free_listing);
 }

@@ -158,8 +158,7 @@ static bool begin_list(struct walk *walk)
         row_buffer_clear(&list->rows);
         list->n_uids = table ? table->n_uids : 0;
         free(list->has_uid);
-        list->has_uid = calloc(list->n_uids + 1, sizeof(*list->has_uid));
-        list->rows.failed = !list->has_uid;
+        list->has_uid = row_buffer_calloc(&list->rows, list->n_uids + 1, sizeof(*list->has_uid));
         if (list->has_tenant)
                 memset(list->has_tenant, 0, list->n_tenants);
         add_pools(list, server);
@@ -271,6 +270,6 @@ void list_limits_take(struct session *session, const struct frame *frame)
                 session_refuse_for_memory(session, frame->serial);
                 return;
         }
-        list->rows.n_row_bytes = sizeof(struct limit_row);
+        row_buffer_init(&list->rows, session, sizeof(struct limit_row));
         walk_begin(session, frame, &list->walk, parts, limit_list_free);
 }

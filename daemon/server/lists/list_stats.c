@@ -85,14 +85,17 @@ static bool look_at_boards(const struct server *server, struct stats_look *look,
         return !numbered_is_over(&server->sessions_by_number, place);
 }
 
-static void listing_free(struct walk *walk)
+static void listing_free(struct listing *listing)
 {
-        struct listing *listing = listing_of(walk);
-
         row_buffer_clear(&listing->rows);
         look_forget(&listing->look);
         free(listing->more);
         free(listing);
+}
+
+static void forget_listing(struct walk *walk)
+{
+        listing_free(listing_of(walk));
 }
 
 void listing_begin(struct session *session, const struct frame *request,
@@ -100,13 +103,11 @@ void listing_begin(struct session *session, const struct frame *request,
 {
         if (!take_listing || look_begin(session->server, &take_listing->look)) {
                 if (take_listing)
-                        free(take_listing->more);
-                free(take_listing);
+                        listing_free(take_listing);
                 session_refuse_for_memory(session, request->serial);
                 return;
         }
-        row_buffer_count_for(&take_listing->rows, session);
-        walk_begin(session, request, &take_listing->walk, parts, listing_free);
+        walk_begin(session, request, &take_listing->walk, parts, forget_listing);
 }
 
 void listing_note_unused(struct listing *listing, const struct block_listing *block)

@@ -93,7 +93,7 @@ void list_tenants_take(struct session *session, const struct frame *frame)
                                                                        sizeof(tenants->others[0]));
 
         if (tenants) {
-                tenants->listing.rows.n_row_bytes = sizeof(struct tenant_row);
+                row_buffer_init(&tenants->listing.rows, session, sizeof(struct tenant_row));
                 tenants->listing.reply_kind = MESSAGE_TENANTS_REPLY;
         }
         listing_begin(session, frame, tenants ? &tenants->listing : NULL, parts);

@@ -5,9 +5,12 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
+#include "base/err.h"
+#include "base/fdset.h"
 #include "base/memfd.h"
+#include "daemon/backing/worker/errand_thread.h"
+#include "daemon/backing/worker/fd_closer.h"
 #include "daemon/server/session/authorization.h"
 #include "daemon/server/session/reply_files.h"
 #include "gpumem.h"
@@ -21,6 +24,13 @@ struct row_chunk {
         _Alignas(max_align_t) char rows[];
 };
 
+/* What is left of a list. */
+struct row_trash {
+        struct errand errand;
+        struct row_chunk *first;
+        int file; /* -1: none */
+};
+
 static void free_first(struct row_buffer *buffer)
 {
         struct row_chunk *first = buffer->first;
@@ -31,8 +41,10 @@ static void free_first(struct row_buffer *buffer)
         free(first);
 }
 
-void row_buffer_count_for(struct row_buffer *buffer, struct session *session)
+void row_buffer_init(struct row_buffer *buffer, struct session *session, size_t n_row_bytes)
 {
+        *buffer = (struct row_buffer){.closer = session->server->closer,
+                                      .n_row_bytes = n_row_bytes};
         if (!authorization_is_operator(session))
                 buffer->n_owner_bytes = account_list_bytes(session->account);
 }
@@ -52,16 +64,57 @@ static bool count_more(struct row_buffer *buffer, size_t n_bytes)
         return true;
 }
 
+static void free_all(struct row_chunk *first, int file)
+{
+        struct row_chunk *next;
+
+        closep(&file);
+        for (; first; first = next) {
+                next = first->next;
+                free(first);
+        }
+}
+
+static void free_trash(struct errand *errand, void *argument)
+{
+        struct row_trash *trash = CONTAINER_OF(errand, struct row_trash, errand);
+
+        (void)argument;
+        free_all(trash->first, trash->file);
+        free(trash);
+}
+
+/* A list that was given up may be large, and the kernel then frees all pages of its file. */
+static void throw_away(struct row_buffer *buffer)
+{
+        int file = buffer->has_file ? buffer->file : -1;
+        bool is_large = buffer->n_rows > PART_ITEMS && buffer->closer;
+        struct row_trash *trash = is_large ? malloc(sizeof(*trash)) : NULL;
+
+        if (!trash) {
+                free_all(buffer->first, file);
+                return;
+        }
+        *trash = (struct row_trash){{.run = free_trash}, buffer->first, file};
+        fd_closer_take_errand(buffer->closer, &trash->errand);
+}
+
 void row_buffer_clear(struct row_buffer *buffer)
 {
         if (buffer->n_owner_bytes)
                 *buffer->n_owner_bytes -= buffer->n_bytes;
-        if (buffer->has_file)
-                (void)close(buffer->file);
-        while (buffer->first)
-                free_first(buffer);
-        *buffer = (struct row_buffer){.n_row_bytes = buffer->n_row_bytes,
+        throw_away(buffer);
+        *buffer = (struct row_buffer){.closer = buffer->closer,
+                                      .n_row_bytes = buffer->n_row_bytes,
                                       .n_owner_bytes = buffer->n_owner_bytes};
+}
+
+void *row_buffer_calloc(struct row_buffer *buffer, size_t n, size_t n_bytes)
+{
+        void *zeros = count_more(buffer, n * n_bytes) ? calloc(n, n_bytes) : NULL;
+
+        buffer->failed = buffer->failed || !zeros;
+        return zeros;
 }
 
 static uint32_t n_chunk_rows(const struct row_buffer *buffer)

@@ -18,17 +18,17 @@ void list_tenants_take(struct session *session, const struct frame *frame);
 /* In list_events.c: EVENTS, without the pools' statistics. */
 void list_events_take(struct session *session, const struct frame *frame);
 
-/* Rows that are being added, and the file into which they are written when all of them are there. It owns both. Before
- * the first row n_row_bytes is set, and the rest is 0. `failed` is set when a row or the file could not be made; is_beyond,
- * too, if that was for ROWS_MAX_BYTES_AN_OWNER. */
+/* Rows that are being added, and the file into which they are written when all of them are there. It owns both. `failed` is
+ * set when a row or the file could not be made; is_beyond, too, if that was for ROWS_MAX_BYTES_AN_OWNER. */
 struct row_buffer {
+        struct fd_closer *closer; /* of the file, and of the rows; may be NULL */
         size_t n_row_bytes;
         uint32_t n_rows;
         uint32_t n_written;
         struct row_chunk *first,
                 *last; /* those that are not in the file; `last` is valid if there is one */
         bool failed, is_beyond;
-        uint64_t n_bytes; /* of all rows; and */
+        uint64_t n_bytes; /* of all rows, and what else was counted; and */
         uint64_t
                 *n_owner_bytes; /* in all lists of its owner that are being made; NULL: no matter */
         bool has_file;
@@ -38,10 +38,15 @@ struct row_buffer {
 /* What the lists of one owner may hold while they are made, if there are several: each connection can have one made, of all
  * the owner's blocks. One alone may have any size. Of operators none is counted. */
 #define ROWS_MAX_BYTES_AN_OWNER (UINT64_C(64) << 20)
-void row_buffer_count_for(struct row_buffer *buffer, struct session *session);
 
-/* Frees rows and file: the buffer is as before its first row. */
+/* For a list that the session asked for. */
+void row_buffer_init(struct row_buffer *buffer, struct session *session, size_t n_row_bytes);
+
+/* Frees rows and file: the buffer is as before its first row. A thread frees what would take long. */
 void row_buffer_clear(struct row_buffer *buffer);
+
+/* Makes n zeros of n_bytes each, which the caller frees, and which count as rows do. NULL: `failed` is set. */
+void *row_buffer_calloc(struct row_buffer *buffer, size_t n, size_t n_bytes);
 
 /* Appends a copy of `row`. It may be changed where it is until rows are written. NULL: `failed` is set. */
 void *row_buffer_add(struct row_buffer *buffer, const void *row);

@@ -238,6 +238,7 @@ void session_end_connection(struct session *session)
                 note_sign(session);
                 break;
         case SESSION_ORPHANED:
+                transport_close(&session->transport);
                 session->connection_is_over = true;
                 note_sign(session);
                 break;

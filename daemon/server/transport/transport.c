@@ -322,14 +322,15 @@ static struct fd_closer *closer_of(const struct transport *transport)
 static void close_socket(struct transport *transport)
 {
         uint64_t owner = transport->owner.payer->owner;
+        struct fd_closer *closer = closer_of(transport);
 
         polling_forget(&transport->server->polling, &transport->polled);
         send_forget(transport);
         fd_watch_end(&transport->watch);
         if (transport->peer_fd != transport->fd)
                 slow_socket_close_peers(transport->server, owner, transport->peer_fd);
-        if (closer_of(transport))
-                fd_closer_take_socket(closer_of(transport), transport->fd);
+        if (closer)
+                fd_closer_take_socket(closer, transport->fd);
         else
                 slow_socket_close(transport->server, owner, transport->fd);
         transport->fd = transport->peer_fd = -1;

@@ -202,31 +202,6 @@ TEST(a_flood_of_connections_harms_nobody)
         n_fds_before = daemon_quiet_fds(&gpumemd);
 }
 
-/* Of another process, which lives for as long as the test. Its connection is used by this one. */
-static int connect_from_child(uid_t uid, pid_t *ret_child)
-{
-        int ready[2], fd, copy, pidfd;
-
-        ck_assert_int_eq(pipe2(ready, O_CLOEXEC), 0);
-        *ret_child = fork();
-        if (*ret_child == 0) {
-                ck_assert_int_eq(seteuid(uid), 0);
-                fd = connect_ready();
-                ck_assert_int_eq(write(ready[1], &fd, sizeof(fd)), sizeof(fd));
-                for (;;)
-                        (void)pause();
-        }
-        closep(&ready[1]);
-        ck_assert_int_eq(read(ready[0], &fd, sizeof(fd)), sizeof(fd));
-        pidfd = (int)syscall(SYS_pidfd_open, *ret_child, 0);
-        ck_assert_int_ge(pidfd, 0);
-        copy = (int)syscall(SYS_pidfd_getfd, pidfd, fd, 0);
-        ck_assert_int_ge(copy, 0);
-        closep(&pidfd);
-        closep(&ready[0]);
-        return copy;
-}
-
 #define N_GREEDY 40
 
 /* However many connections the greedy one has, it is served about as often as the quiet one. If each connection counted,

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/live/worlds/frames_world.h"
 
+#include <fcntl.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 
 #include "proto/address.h"
@@ -102,6 +104,30 @@ int connect_ready(void)
         send_frame(fd, &hello, MESSAGE_HELLO, 1);
         (void)expect(fd, MESSAGE_WELCOME);
         return fd;
+}
+
+int connect_from_child(uid_t uid, pid_t *ret_child)
+{
+        int ready[2], fd, copy, pidfd;
+
+        ck_assert_int_eq(pipe2(ready, O_CLOEXEC), 0);
+        *ret_child = fork();
+        if (*ret_child == 0) {
+                ck_assert_int_eq(seteuid(uid), 0);
+                fd = connect_ready();
+                ck_assert_int_eq(write(ready[1], &fd, sizeof(fd)), sizeof(fd));
+                for (;;)
+                        (void)pause();
+        }
+        closep(&ready[1]);
+        ck_assert_int_eq(read(ready[0], &fd, sizeof(fd)), sizeof(fd));
+        pidfd = (int)syscall(SYS_pidfd_open, *ret_child, 0);
+        ck_assert_int_ge(pidfd, 0);
+        copy = (int)syscall(SYS_pidfd_getfd, pidfd, fd, 0);
+        ck_assert_int_ge(copy, 0);
+        closep(&pidfd);
+        closep(&ready[0]);
+        return copy;
 }
 
 struct frame lease_frame(uint32_t pool, uint64_t n_bytes, uint32_t wait_ms)

@@ -22,6 +22,9 @@ void frames_stop(void);
 int connect_raw(void);
 int connect_ready(void);
 
+/* Of another process, which lives until child_kill. Its connection is used by this one. */
+int connect_from_child(uid_t uid, pid_t *ret_child);
+
 int receive(int fd, struct frame *ret_frame, struct fdset *ret_fds);
 
 /* Receives one frame and closes its fds. */
