@@ -110,6 +110,7 @@ static uint32_t make_few(struct tenant_row *rows, uint32_t n_rows)
         for (uint32_t i = METRICS_TENANT_ROWS_MAX; i < n; i++) {
                 rows[i].uid = LISTING_NOBODY;
                 rows[i].container[0] = '\0';
+                rows[i].reserved_peak = LISTING_UNTOLD;
         }
         return merge(rows, n);
 }
@@ -123,12 +124,18 @@ static const struct pool_row *find_pool(const struct metrics_figures *figures, u
         return NULL;
 }
 
+/* Of others gpumemd does not tell the peak: it has no sum. */
+static bool is_untold(const struct figure *figure, const struct tenant_row *row)
+{
+        return row->uid == LISTING_NOBODY && value_of(figure, row) == LISTING_UNTOLD;
+}
+
 static void put_row(struct lines *lines, const struct metrics_figures *figures,
                     const struct figure *figure, const struct tenant_row *row)
 {
         const struct pool_row *pool = find_pool(figures, row->pool);
 
-        if (!pool)
+        if (!pool || is_untold(figure, row))
                 return;
         pool_sample(lines, pool);
         if (row->uid == LISTING_NOBODY)

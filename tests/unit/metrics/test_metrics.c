@@ -212,6 +212,18 @@ TEST(beyond_so_many_tenants_the_smallest_are_others)
         expect_line("gpumemd_tenant_reserved_bytes{" GPU_0 ",uid=\"others\",container=\"\"} 5945");
         expect_line("gpumemd_tenant_waiting{" GPU_0 ",uid=\"others\",container=\"\"} 10");
         expect_line("gpumemd_tenant_reserved_bytes{" GPU_0 ",uid=\"1010\",container=\"\"} 110");
+        ck_assert_uint_eq(count("\ngpumemd_tenant_reserved_peak_bytes{"), METRICS_TENANT_ROWS_MAX);
+}
+
+/* gpumemd does not tell any. */
+TEST(others_have_no_peak)
+{
+        figures_make(&figures, 2);
+        figures.tenants[0].uid = LISTING_NOBODY;
+        figures.tenants[0].reserved_peak = LISTING_UNTOLD;
+        render(METRICS_TEXT);
+        expect_line("gpumemd_tenant_reserved_bytes{" GPU_0 ",uid=\"others\",container=\"\"} 100");
+        ck_assert_uint_eq(count("\ngpumemd_tenant_reserved_peak_bytes{"), 1);
 }
 
 TEST(an_address_has_a_text)
