@@ -99,6 +99,8 @@ enum event_state event_ask(const struct cuda *cuda, const struct work_event *eve
         case CUDA_ERROR_INVALID_CONTEXT:
         case CUDA_ERROR_INVALID_HANDLE:
         case CUDA_ERROR_ECC_UNCORRECTABLE:
+        case CUDA_ERROR_NVLINK_UNCORRECTABLE:
+        case CUDA_ERROR_CONTAINED:
         case CUDA_ERROR_ILLEGAL_ADDRESS:
         case CUDA_ERROR_LAUNCH_TIMEOUT:
         case CUDA_ERROR_ASSERT:
@@ -108,6 +110,9 @@ enum event_state event_ask(const struct cuda *cuda, const struct work_event *eve
         case CUDA_ERROR_INVALID_ADDRESS_SPACE:
         case CUDA_ERROR_INVALID_PC:
         case CUDA_ERROR_LAUNCH_FAILED:
+        case CUDA_ERROR_TENSOR_MEMORY_LEAK:
+        case CUDA_ERROR_MPS_CLIENT_TERMINATED:
+        case CUDA_ERROR_EXTERNAL_DEVICE:
                 return EVENT_OVER;
         case CUDA_ERROR_INVALID_VALUE:
                 return EVENT_LOST;

@@ -320,7 +320,7 @@ TEST(without_memory_nothing_changes)
 }
 
 /* Nothing runs in a context that failed or has gone; other errors tell nothing of the work. */
-TEST(errors_that_end_all_work_are_told_from_others, .to = 15)
+TEST(errors_that_end_all_work_are_told_from_others, .to = 20)
 {
         static const struct {
                 CUresult result;
@@ -339,6 +339,11 @@ TEST(errors_that_end_all_work_are_told_from_others, .to = 15)
                 {CUDA_ERROR_MISALIGNED_ADDRESS, 0},
                 {CUDA_ERROR_INVALID_ADDRESS_SPACE, 0},
                 {CUDA_ERROR_INVALID_PC, 0},
+                {CUDA_ERROR_NVLINK_UNCORRECTABLE, 0},
+                {CUDA_ERROR_CONTAINED, 0},
+                {CUDA_ERROR_TENSOR_MEMORY_LEAK, 0},
+                {CUDA_ERROR_MPS_CLIENT_TERMINATED, 0},
+                {CUDA_ERROR_EXTERNAL_DEVICE, 0},
                 {CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, 1},
                 {CUDA_ERROR_UNKNOWN, 1},
         };
