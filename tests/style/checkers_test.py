@@ -257,12 +257,18 @@ def check_circles(report, nm, compiler):
 def check_protocol(report):
     table = '<!-- generated: begin a -->\n| 1 |\n<!-- end -->\n'
     as_lists, placed = 'every table is as the lists say', 'every table has its place'
+    listed = 'every message without an answer is listed'
+    silent = ''.join(f'### {name}\n\n`1`, 0 bytes. No answer but ERROR.\n\n' for name in ('ONE', 'TWO'))
     for what, document, expected in [
             ('as the lists say', f'Words.\n{table}More.\n', []),
             ('another number', f'Words.\n{table}'.replace('1', '2'), [as_lists]),
             ('no place', 'Words.\n', [placed]),
             ('two places', table + table, [placed]),
-            ('a table of nothing', table + table.replace(' a ', ' b '), [placed])]:
+            ('a table of nothing', table + table.replace(' a ', ' b '), [placed]),
+            ('no answers', f'{table}{silent}Here ONE\nand TWO have no answer unless they\nfail.\n', []),
+            ('no answers, one not listed', f'{table}{silent}ONE and SIX have no answer unless they fail.\n',
+             [listed]),
+            ('no answers, no list', table + silent, [listed])]:
         with tempfile.TemporaryDirectory() as folder:
             tables, path = pathlib.Path(folder, 'tables'), pathlib.Path(folder, 'a.md')
             tables.write_text(f"#!/bin/sh\ncat <<'E'\n{table}E\n")

@@ -40,6 +40,14 @@ def check_text(document, sections):
                                      'lists', n=0, lineterm=''))[:40]
 
 
+def check_unanswered(document):
+    """The sentence that lists the messages without an answer has those whose text says so."""
+    listed = re.search(r'([A-Z_, ]+ and [A-Z_]+) have no answer unless they fail', ' '.join(document.split()))
+    listed = re.findall(r'[A-Z_]+', listed[1]) if listed else []
+    unanswered = re.findall(r'^### ([A-Z_]+)\n\n.*\bNo answer\b', document, re.MULTILINE)
+    return [f'{name}: is not listed' for name in unanswered if name not in listed]
+
+
 def main():
     tables, path = sys.argv[-2], pathlib.Path(sys.argv[-1])
     ran = subprocess.run([tables], capture_output=True, text=True, check=True)
@@ -53,6 +61,7 @@ def main():
     report.case('there are tables', [] if sections else ['none was printed'])
     report.case('every table has its place', check_names(document, sections))
     report.case('every table is as the lists say', check_text(document, sections))
+    report.case('every message without an answer is listed', check_unanswered(document))
     return report.finish()
 
 
