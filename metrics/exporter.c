@@ -20,9 +20,10 @@
 #define TIMEOUT_S_DEFAULT 5
 #define TIMEOUT_S_MAX     60
 
-/* Roughly how much of a response the kernel buffers for a client that does not read it. All connections
- * together must fit into the unit's MemoryMax. The kernel doubles the value. */
-#define SEND_BYTES 65536
+/* Roughly how much the kernel buffers of a response that the client does not read, and of a request that is
+ * not read yet. All connections together must fit into the unit's MemoryMax. The kernel doubles the values. */
+#define SEND_BYTES    65536
+#define RECEIVE_BYTES 8192
 
 enum exit_status { STATUS_OK = 0, STATUS_FAILURE = 1, STATUS_USAGE = 2 };
 
@@ -178,6 +179,17 @@ static enum parsed parse(int argc, char **argv, struct options *options)
         return parsed;
 }
 
+/* Accepted sockets inherit this. Without it the kernel lets the buffers grow with what comes. */
+static int limit_buffers(int fd)
+{
+        int n_sent = SEND_BYTES, n_received = RECEIVE_BYTES;
+
+        if (setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &n_sent, sizeof(n_sent)) < 0 ||
+            setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &n_received, sizeof(n_received)) < 0)
+                return err_errno();
+        return 0;
+}
+
 /* Also returns the bound address: the kernel may have chosen the port. */
 static int bind_socket(const struct listen_address *wanted, struct listen_address *ret_bound,
                        int *ret_fd)
@@ -185,11 +197,13 @@ static int bind_socket(const struct listen_address *wanted, struct listen_addres
         CLEANUP(closep)
         int fd = socket(wanted->any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
         struct listen_address bound = {.n_bytes = sizeof(bound.ipv6)};
-        int one = 1, n_bytes = SEND_BYTES;
+        int one = 1, r;
 
-        if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)) < 0 ||
-            setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &n_bytes, sizeof(n_bytes)) < 0)
+        if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)) < 0)
                 return err_errno();
+        r = limit_buffers(fd);
+        if (r)
+                return r;
         if (bind(fd, &wanted->any, wanted->n_bytes) < 0 || listen(fd, SOMAXCONN) < 0 ||
             getsockname(fd, &bound.any, &bound.n_bytes) < 0)
                 return err_errno();

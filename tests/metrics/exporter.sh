@@ -223,6 +223,10 @@ ok "no connection stays open" wait_while_alive "$exporter" no_connection_is_open
 
 kill -STOP "$daemon"
 ok "a daemon that is stopped is away" wait_while_alive "$exporter" is_up 0
+takes_little() {
+        [ "$(scrape hoard)" -lt 49152 ]
+}
+ok "of a request that waits little more is taken" takes_little
 kill -CONT "$daemon"
 ok "and back when it goes on" wait_while_alive "$exporter" is_up 1
 stop_daemon

@@ -198,6 +198,28 @@ def deaf(port):
     return 'served'
 
 
+def hoard(port):
+    """How many bytes are taken of a client that sends on while its request waits for a silent daemon."""
+    while True:
+        client = socket.socket()
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4608)
+        client.connect(('127.0.0.1', port))
+        client.sendall(b'GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n')
+        # What can be read is an answer of the last second.
+        if not select.select([client], [], [], 0.1)[0]:
+            break
+        client.close()
+    client.setblocking(False)
+    n_taken = 0
+    try:
+        while select.select([], [client], [], 0.3)[1]:
+            n_taken += client.send(b'x' * 1000)
+    except ConnectionError:
+        pass
+    client.close()
+    return n_taken
+
+
 def noise(port):
     for part in (b'\0' * 4000, b'\r\n' * 4000, b'GET\r\n\r\n', b'GET /metrics HTTP/9.9\r\n\r\n',
                  b'GET /metrics HTTP/1.1\r\n\r\n', b'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n',
@@ -226,7 +248,8 @@ def main():
         print(crowd(port, int(rest[0])))
     else:
         print({'agree': agree, 'slow': slow, 'restless': restless, 'dripping': dripping, 'deaf': deaf,
-               'noise': noise, 'endless-headers': endless_headers, 'endless-body': endless_body}[deed](port))
+               'noise': noise, 'hoard': hoard, 'endless-headers': endless_headers,
+               'endless-body': endless_body}[deed](port))
 
 
 if __name__ == '__main__':
