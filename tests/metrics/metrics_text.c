@@ -17,7 +17,7 @@ int main(int argc, char **argv)
         char *text;
 
         if (is_all)
-                figures_make(&figures, 1);
+                figures_make_all(&figures);
         else
                 figures_make_hostile(&figures);
         figures.exporter = &exporter;

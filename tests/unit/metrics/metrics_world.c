@@ -72,6 +72,12 @@ void figures_make(struct metrics_figures *ret_figures, uint32_t n_tenants)
         *ret_figures = figures;
 }
 
+void figures_make_all(struct metrics_figures *ret_figures)
+{
+        figures_make(ret_figures, 2);
+        ret_figures->tenants[1].pool = N_POOLS - 1;
+}
+
 void figures_make_hostile(struct metrics_figures *ret_figures)
 {
         static const char name[] = "a\"} 1\n# EOF\nevil{x=\"\\\x01\xff_\xc3\x7f";

@@ -8,5 +8,8 @@
  * with metrics_deinit. */
 void figures_make(struct metrics_figures *ret_figures, uint32_t n_tenants);
 
-/* The same, with names that would end a label, a line or a text, and figures that do not fit. */
+/* As figures_make, with a tenant in a device's pool and in the pinned one: each label that there is. */
+void figures_make_all(struct metrics_figures *ret_figures);
+
+/* As figures_make, with names that would end a label, a line or a text, and figures that do not fit. */
 void figures_make_hostile(struct metrics_figures *ret_figures);
