@@ -8,7 +8,7 @@
 #include "proto/listing.h"
 #include "proto/messages.h"
 
-/* Tenants' rows, over all pools, that get samples of their own. The rest is added up. */
+/* Rows of tenants that get samples, over all pools, with those of the others, which the rest adds up to. */
 #define METRICS_TENANT_ROWS_MAX 1000
 
 /* The exporter's counters of itself. */

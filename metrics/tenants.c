@@ -97,8 +97,10 @@ static uint32_t merge(struct tenant_row *rows, uint32_t n_rows)
         return n;
 }
 
-static uint32_t make_few(struct tenant_row *rows, uint32_t n_rows)
+/* Each pool may have others. */
+static uint32_t make_few(struct tenant_row *rows, uint32_t n_rows, uint32_t n_pools)
 {
+        uint32_t n_kept = n_pools < METRICS_TENANT_ROWS_MAX ? METRICS_TENANT_ROWS_MAX - n_pools : 0;
         uint32_t n;
 
         for (uint32_t i = 0; i < n_rows; i++)
@@ -107,7 +109,7 @@ static uint32_t make_few(struct tenant_row *rows, uint32_t n_rows)
         if (n <= METRICS_TENANT_ROWS_MAX)
                 return n;
         qsort(rows, n, sizeof(*rows), compare_sizes);
-        for (uint32_t i = METRICS_TENANT_ROWS_MAX; i < n; i++) {
+        for (uint32_t i = n_kept; i < n; i++) {
                 rows[i].uid = LISTING_NOBODY;
                 rows[i].container[0] = '\0';
                 rows[i].reserved_peak = LISTING_UNTOLD;
@@ -156,7 +158,7 @@ int tenants_put(struct lines *lines, const struct metrics_figures *figures)
                 return -ENOMEM;
         if (figures->n_tenants)
                 memcpy(rows, figures->tenants, figures->n_tenants * sizeof(*rows));
-        n = make_few(rows, figures->n_tenants);
+        n = make_few(rows, figures->n_tenants, figures->n_pools);
         for (unsigned i = 0; i < ARRAY_SIZE(figures_of_tenants); i++) {
                 const struct figure *figure = &figures_of_tenants[i];
                 bool is_bytes = figure->unit == ROW_UNIT_bytes;

@@ -207,12 +207,23 @@ TEST(beyond_so_many_tenants_the_smallest_are_others)
         figures.tenants[0].uid = LISTING_NOBODY;
         figures.tenants[0].reserved = 5000;
         render(METRICS_TEXT);
-        ck_assert_uint_eq(count("\ngpumemd_tenant_reserved_bytes{"), METRICS_TENANT_ROWS_MAX + 1);
-        /* The rest of 1010: the sum that others are already, and those of 101 to 109 bytes. */
-        expect_line("gpumemd_tenant_reserved_bytes{" GPU_0 ",uid=\"others\",container=\"\"} 5945");
-        expect_line("gpumemd_tenant_waiting{" GPU_0 ",uid=\"others\",container=\"\"} 10");
-        expect_line("gpumemd_tenant_reserved_bytes{" GPU_0 ",uid=\"1010\",container=\"\"} 110");
-        ck_assert_uint_eq(count("\ngpumemd_tenant_reserved_peak_bytes{"), METRICS_TENANT_ROWS_MAX);
+        ck_assert_uint_eq(count("\ngpumemd_tenant_reserved_bytes{"), METRICS_TENANT_ROWS_MAX - 2);
+        /* The rest of 1010: the sum that others are already, and those of 101 to 112 bytes. */
+        expect_line("gpumemd_tenant_reserved_bytes{" GPU_0 ",uid=\"others\",container=\"\"} 6278");
+        expect_line("gpumemd_tenant_waiting{" GPU_0 ",uid=\"others\",container=\"\"} 13");
+        expect_line("gpumemd_tenant_reserved_bytes{" GPU_0 ",uid=\"1013\",container=\"\"} 113");
+        ck_assert_uint_eq(count("\ngpumemd_tenant_reserved_peak_bytes{"),
+                          METRICS_TENANT_ROWS_MAX - 3);
+}
+
+TEST(the_others_of_each_pool_have_room)
+{
+        figures_make(&figures, METRICS_TENANT_ROWS_MAX + 10);
+        for (uint32_t i = 0; i < figures.n_tenants; i++)
+                figures.tenants[i].pool = i % figures.n_pools;
+        render(METRICS_TEXT);
+        ck_assert_uint_eq(count("\ngpumemd_tenant_reserved_bytes{"), METRICS_TENANT_ROWS_MAX);
+        ck_assert_uint_eq(count("uid=\"others\""), 10 * figures.n_pools);
 }
 
 /* gpumemd does not tell any. */
