@@ -193,6 +193,7 @@ static int open_client(struct gpumem_client *client, const struct gpumem_options
         uint64_t n_cache_bytes = UINT64_MAX;
         int r, setting = service_thread_init(&client->service, &service_thread_owner, client);
         int fence = streams_init(&client->streams, &client->after_call);
+        int number = draw_number(&client->number);
 
         stream_uses_init(&client->uses);
         deferred_frees_init(&client->deferred, &client->uses, &client->after_call);
@@ -208,12 +209,12 @@ static int open_client(struct gpumem_client *client, const struct gpumem_options
         capture_frees_init(&client->capture_frees);
         debug_init(&client->debug);
         primary_contexts_init(&client->primaries);
-        tags_init(&client->tags);
+        tags_init(&client->tags, client->number);
         r = client->pools ? setting : -ENOMEM;
         if (!r)
                 r = fence;
         if (!r)
-                r = draw_number(&client->number);
+                r = number;
         if (!r)
                 r = client_limit_read_fraction(&client->fraction);
         if (!r)

@@ -292,7 +292,7 @@ int gpumem_set_tag(struct gpumem_client *client, const char *tag)
 {
         int r = client_enter(&client);
 
-        return r ? r : tags_set(&client->tags, client->number, tag);
+        return r ? r : tags_set(&client->tags, tag);
 }
 
 int gpumem_get_tag_stats(struct gpumem_client *client, const char *tag,

@@ -26,9 +26,9 @@ static _Thread_local struct {
         struct tag *tag;
 } current;
 
-void tags_init(struct tags *tags)
+void tags_init(struct tags *tags, uint64_t client)
 {
-        *tags = (struct tags){.all = NULL};
+        *tags = (struct tags){.client = client};
         pthread_mutex_init(&tags->lock, NULL);
 }
 
@@ -80,7 +80,7 @@ static int get(struct tags *tags, const char *name, struct tag **ret_tag)
         return 0;
 }
 
-int tags_set(struct tags *tags, uint64_t client, const char *name)
+int tags_set(struct tags *tags, const char *name)
 {
         struct tag *tag = NULL;
         int r = 0;
@@ -89,15 +89,14 @@ int tags_set(struct tags *tags, uint64_t client, const char *name)
                 return GPUMEM_E_BAD_REQUEST;
         if (name) {
                 pthread_mutex_lock(&tags->lock);
-                tags->client = client;
                 r = get(tags, name, &tag);
                 pthread_mutex_unlock(&tags->lock);
         }
         if (r)
                 return r;
-        if (!tag && current.client != client)
+        if (!tag && current.client != tags->client)
                 return 0;
-        current.client = client;
+        current.client = tags->client;
         current.tag = tag;
         if (tag)
                 switch_on(SWITCH_TAGS);

@@ -17,12 +17,12 @@ struct tagged;
 
 struct tags {
         pthread_mutex_t lock;
-        uint64_t client;     /* its number, never reused */
+        uint64_t client;     /* its number, never reused; never changes */
         struct tag *all;     /* by name; kept until the client ends */
         struct tagged *live; /* allocations by pointer */
 };
 
-void tags_init(struct tags *tags);
+void tags_init(struct tags *tags, uint64_t client);
 void tags_deinit(struct tags *tags);
 
 static inline bool tags_are_on(void)
@@ -32,7 +32,7 @@ static inline bool tags_are_on(void)
 
 /* Sets the calling thread's tag; NULL: none. GPUMEM_E_BAD_REQUEST: an empty name, or one that is too long;
  * GPUMEM_E_TOO_MANY; -ENOMEM. */
-int tags_set(struct tags *tags, uint64_t client, const char *name);
+int tags_set(struct tags *tags, const char *name);
 
 /* GPUMEM_E_NO_TAG: no tag has that name. */
 int tags_get(struct tags *tags, const char *name, struct gpumem_tag_stats *ret_stats);
