@@ -18,6 +18,9 @@
 
 #define EVENTS_AT_ONCE 64
 
+/* NVML lists none if there are more. */
+#define PROCESSES_ASKED 1024
+
 enum need { NEED_REQUIRED, NEED_OPTIONAL };
 
 static const struct {
@@ -227,21 +230,43 @@ static void look_at_mig(const struct nvml *nvml, nvmlDevice_t device, struct nvm
                 report->mig = mode == NVML_DEVICE_MIG_ENABLE;
 }
 
+/* Unknown sizes count as the smallest. */
+static bool is_smaller(uint64_t n_bytes, uint64_t n_other_bytes)
+{
+        return n_other_bytes != NVML_UNKNOWN &&
+               (n_bytes == NVML_UNKNOWN || n_bytes < n_other_bytes);
+}
+
+/* If the list is full, a larger process takes the place of the smallest. NULL: there is no smaller one. */
+static struct nvml_process *find_place(struct nvml_report *report, uint64_t n_bytes)
+{
+        struct nvml_process *smallest = &report->processes[0];
+
+        if (report->n_processes < NVML_PROCESSES_MAX)
+                return &report->processes[report->n_processes++];
+        for (unsigned i = 1; i < NVML_PROCESSES_MAX; i++) {
+                if (is_smaller(report->processes[i].n_bytes, smallest->n_bytes))
+                        smallest = &report->processes[i];
+        }
+        return is_smaller(smallest->n_bytes, n_bytes) ? smallest : NULL;
+}
+
 static void add_process(struct nvml_report *report, const nvmlProcessInfo_t *process)
 {
-        struct nvml_process *added;
+        uint64_t n_bytes = process->usedGpuMemory == NVML_VALUE_NOT_AVAILABLE
+                                   ? NVML_UNKNOWN
+                                   : process->usedGpuMemory;
+        struct nvml_process *place;
 
         for (unsigned i = 0; i < report->n_processes; i++) {
                 if (report->processes[i].pid == process->pid)
                         return;
         }
-        if (report->n_processes == NVML_PROCESSES_MAX)
+        place = find_place(report, n_bytes);
+        if (!place)
                 return;
-        added = &report->processes[report->n_processes++];
-        added->pid = process->pid;
-        added->n_bytes = process->usedGpuMemory == NVML_VALUE_NOT_AVAILABLE
-                                 ? NVML_UNKNOWN
-                                 : process->usedGpuMemory;
+        place->pid = process->pid;
+        place->n_bytes = n_bytes;
 }
 
 typedef __typeof__(nvmlDeviceGetComputeRunningProcesses_v3) list_call;
@@ -250,12 +275,12 @@ typedef __typeof__(nvmlDeviceGetComputeRunningProcesses_v3) list_call;
 static void look_at_processes(const struct nvml *nvml, list_call *call, nvmlDevice_t device,
                               struct nvml_report *report)
 {
-        nvmlProcessInfo_t processes[NVML_PROCESSES_MAX];
-        unsigned n = NVML_PROCESSES_MAX;
+        nvmlProcessInfo_t processes[PROCESSES_ASKED];
+        unsigned n = PROCESSES_ASKED;
 
         if (!call || note(nvml, "nvmlDeviceGetRunningProcesses", call(device, &n, processes)))
                 return;
-        for (unsigned i = 0; i < n && i < NVML_PROCESSES_MAX; i++)
+        for (unsigned i = 0; i < n && i < PROCESSES_ASKED; i++)
                 add_process(report, &processes[i]);
 }
 

@@ -20,7 +20,7 @@
 /* A value that is not known. */
 #define NVML_UNKNOWN UINT64_MAX
 
-/* More processes than these are counted, not listed. */
+/* Of more processes the largest are listed. */
 #define NVML_PROCESSES_MAX 64
 
 struct nvml {
