@@ -34,6 +34,7 @@ struct http {
         struct page page; /* of the last answer */
         uint64_t page_ms; /* when the last answer came; 0: never */
         uint64_t incarnation;
+        bool is_late; /* a request was answered before the asker, without its answer */
         struct metrics_exporter counts;
 };
 
@@ -147,8 +148,10 @@ static enum MHD_Result scrape(struct http *http, struct visit *visit)
         http->counts.n_scrapes++;
         if (http->page_ms && ms - http->page_ms < HTTP_FRESH_MS)
                 return answer(visit, &http->page);
-        if (asker_want(http->asker))
+        if (asker_want(http->asker)) {
                 http->counts.n_asks++;
+                http->is_late = false;
+        }
         set_state(visit, VISIT_WAITING);
         MHD_suspend_connection(visit->connection);
         return MHD_YES;
@@ -232,18 +235,26 @@ static void resume_all(struct http *http)
         }
 }
 
+/* Replies that each come in time may be too late together. */
+static void count_answer(struct http *http, const struct asker_answer *got)
+{
+        bool is_up = got->figures.is_up;
+
+        if (!is_up || http->is_late)
+                http->counts.n_failures++;
+        if (is_up && http->incarnation && got->incarnation != http->incarnation)
+                http->counts.n_restarts++;
+        if (is_up)
+                http->incarnation = got->incarnation;
+}
+
 static void take_answer(struct http *http)
 {
         struct asker_answer got;
 
         if (!asker_take(http->asker, &got))
                 return;
-        if (!got.figures.is_up)
-                http->counts.n_failures++;
-        else if (http->incarnation && got.incarnation != http->incarnation)
-                http->counts.n_restarts++;
-        if (got.figures.is_up)
-                http->incarnation = got.incarnation;
+        count_answer(http, &got);
         page_deinit(&http->page);
         make_page(http, &got.figures, &http->page);
         http->page_ms = clock_now_ms();
@@ -253,10 +264,11 @@ static void take_answer(struct http *http)
 
 /* A request that waited too long for the daemon is answered without it. A client that sends or reads too
  * slowly is disconnected. libmicrohttpd's own timeout does not do that: it starts again with each byte. */
-static void end_time(struct visit *visit)
+static void end_time(struct http *http, struct visit *visit)
 {
         switch (visit->state) {
         case VISIT_WAITING:
+                http->is_late = true;
                 set_state(visit, VISIT_LEFT);
                 MHD_resume_connection(visit->connection);
                 break;
@@ -287,7 +299,7 @@ static void end_times(struct http *http)
 
         LIST_FOREACH (visit, &http->visits, link) {
                 if (visit_deadline_ms(visit, places, http->wait_ms) <= ms)
-                        end_time(visit);
+                        end_time(http, visit);
         }
 }
 

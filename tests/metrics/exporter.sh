@@ -254,4 +254,19 @@ status=0
 wait "$exporter" || status=$?
 ok "SIGINT ends it" equal "$status" 0
 stop_daemon
+
+# Each of its answers comes in time, and all of them together do not.
+rm -f "$GPUMEM_SOCKET"
+python3 "$source_folder/tests/metrics/odd_daemon.py" "$source_folder" "$GPUMEM_SOCKET" slow &
+slow=$!
+wait_while_alive "$slow" grep -q "$GPUMEM_SOCKET" /proc/net/unix
+start_exporter --timeout 1
+has_failed() {
+        [ "$(value gpumemd_exporter_failures_total)" -gt 0 ]
+}
+ok "a slow daemon is away" wait_while_alive "$slow" is_up 0
+ok "that counts as a failure" wait_until 20 has_failed
+ok "what came late is there for the next" wait_while_alive "$exporter" is_up 1
+kill -KILL "$slow" "$exporter"
+wait "$slow" "$exporter" 2>/dev/null || true
 done_testing

@@ -4,7 +4,8 @@
 
 Lies: none; names: that would end a label; ids: two pools have one; few: figures of fewer pools; no-pools; many:
 more rows than there are bytes; pipe, short, unsealed: where rows should be; silent, gone: at the second question;
-noise; error: which ends the connection. older, which is no lie: it does not know the loop's figures.
+noise; error: which ends the connection. No lies are older: it does not know the loop's figures; and slow: each
+answer takes half a second.
 """
 
 import fcntl
@@ -14,6 +15,7 @@ import re
 import socket
 import struct
 import sys
+import time
 
 HELLO, STATS, POOLS, CLIENTS, TENANTS, LOOP = 1, 0x20, 0x21, 0x22, 0x24, 0x26
 ANSWER, ERROR = 0x8000, 0xffff
@@ -72,6 +74,8 @@ class Client:
         self.is_silent |= kind == STATS and self.lie == 'silent'
         if self.is_silent:
             return
+        if self.lie == 'slow':
+            time.sleep(0.5)
         if kind == HELLO:
             body = struct.pack('<IIQQQII', 1, 64, 0, 77, 4096, 2, 120)
             self.send(HELLO | ANSWER, serial, body, [memfd(bytes(4096)), rows_fd(pools('none'), 'none')])
