@@ -6,6 +6,8 @@
 #include <sys/socket.h>
 
 #include "proto/refusal_text.h"
+#include "tests/live/support/listed.h"
+#include "tests/live/support/told.h"
 #include "tests/live/support/world.h"
 #include "tests/live/worlds/frames_world.h"
 
@@ -331,6 +333,49 @@ TEST(a_mapping_outlives_its_connection)
         child_kill(pid);
         daemon_await(FIGURE_charged, 0);
         daemon_await(FIGURE_reserved, 0);
+}
+
+static bool is_orphaned(pid_t pid)
+{
+        struct listed listed = listed_now(MESSAGE_CLIENTS);
+        bool is_so = false;
+
+        for (uint32_t i = 0; i < listed.n_rows; i++)
+                is_so = is_so || (listed.clients[i].pid == (uint32_t)pid &&
+                                  listed.clients[i].state == LISTED_ORPHANED);
+        listed_free(&listed);
+        return is_so;
+}
+
+/* Its end takes several steps. Frames that come meanwhile are not read. */
+TEST(a_connection_that_outlives_its_process_is_dropped_once, NEEDS_ROOT)
+{
+        enum { N_LEASES = 600, N_FRAMES = 5 };
+        struct link *link;
+        struct told told;
+        pid_t child;
+        int fd;
+
+        daemon_stop(&gpumemd);
+        daemon_start_configured(&gpumemd, "devices=1,bytes=2GiB", OPTIONS("--device-bytes", "2GiB"),
+                                "{}");
+        daemon_admit_all(&gpumemd);
+        n_fds_before = daemon_quiet_fds(&gpumemd);
+        fd = connect_from_child(0, &child);
+        for (unsigned i = 0; i < N_LEASES; i++)
+                (void)take_lease(fd, 2 * MIB);
+        child_kill(child);
+        AWAIT(is_orphaned(child));
+        for (unsigned i = 0; i < N_FRAMES; i++)
+                send_bytes(fd, "x", 1);
+        (void)told_await(LISTED_EVENT_DROPPED, (uint32_t)child, 0);
+        (void)daemon_quiet_fds(&gpumemd);
+        link = open_admin_link("test");
+        told = told_fetch(link, 0, TOLD_BIT(DROPPED));
+        ck_assert_uint_eq(told.n_rows, 1);
+        ck_assert_uint_eq(told.rows[0].times, 1);
+        told_free(&told);
+        link_free(link);
 }
 
 TESTS_MAIN("frames", .limit_s = 60, .start = frames_start, .stop = frames_stop)
