@@ -101,8 +101,8 @@ int policy_unmapped(struct policy *policy, struct client *client, uint64_t lease
 int policy_release_all(struct policy *policy, struct client *client, uint32_t serial,
                        enum policy_scope scope, uint32_t pool);
 
-/* Goes on with the client's last call of these, whose answer waits for that: looks at so many blocks. Returns whether
- * others are left. Only after policy_serve_in_turns; otherwise the call itself looks at all. */
+/* Goes on with the client's last call of these, whose answer waits for that: looks at so many blocks, of which one that goes
+ * back is nine. Returns whether others are left. Only after policy_serve_in_turns; otherwise the call itself looks at all. */
 bool policy_release_more(struct policy *policy, struct client *client, unsigned n_most);
 
 /* Events so far that give cause to walk through a queue once more. */

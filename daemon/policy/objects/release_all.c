@@ -8,6 +8,7 @@
 #include "daemon/policy/objects/block.h"
 #include "daemon/policy/objects/lease.h"
 #include "daemon/policy/state/action_queue.h"
+#include "daemon/policy/state/walk_part.h"
 
 static void take_block(struct release_all *release_all, struct block *block)
 {
@@ -29,13 +30,16 @@ static bool is_meant(const struct release_all *release_all, const struct block *
         return release_all->scope == SCOPE_NODE || tenant == release_all->client->tenant;
 }
 
-static void look_at(struct release_all *release_all, struct block *block)
+/* Returns whether the block goes back. */
+static bool look_at(struct release_all *release_all, struct block *block)
 {
         if (!is_meant(release_all, block))
-                return;
-        if (block->state == BLOCK_CACHED ||
-            (block_may_be_idle(block) && lease_revoke(TAILQ_FIRST(&block->leases))))
-                take_block(release_all, block);
+                return false;
+        if (block->state != BLOCK_CACHED &&
+            !(block_may_be_idle(block) && lease_revoke(TAILQ_FIRST(&block->leases))))
+                return false;
+        take_block(release_all, block);
+        return true;
 }
 
 /* A client that ends gets no answer, and its calls are freed with it. */
@@ -68,8 +72,10 @@ static bool go_on(struct release_all *release_all, unsigned n_most)
         struct block *block;
 
         numbered_go_on(&release_all->walk, n_most);
-        while ((block = numbered_next(blocks, &release_all->walk)))
-                look_at(release_all, block);
+        while ((block = numbered_next(blocks, &release_all->walk))) {
+                if (look_at(release_all, block))
+                        numbered_spend(&release_all->walk, PART_RELEASE_ITEMS);
+        }
         if (!numbered_is_over(blocks, &release_all->walk))
                 return true;
         release_all->is_walking = false;

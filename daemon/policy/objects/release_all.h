@@ -18,7 +18,7 @@ int release_all_of(struct client *client, uint32_t serial,
                    bool (*is_chosen)(const struct tenant_key *key, const void *argument),
                    const void *argument);
 
-/* Looks at so many blocks for the client's call. Returns whether others are left. */
+/* Looks at so many blocks for the client's call, of which one that goes back is nine. Returns whether others are left. */
 bool release_all_go_on(struct client *client, unsigned n_most);
 
 /* Its blocks go back all the same, but without an answer. */

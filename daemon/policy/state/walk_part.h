@@ -8,7 +8,7 @@
 /* Blocks that a search passes, in the time of one item. */
 #define PART_LOOKS_AN_ITEM 4
 
-/* A block that goes back, with what the server does for it; at a client's end, too. */
+/* A block that goes back, with what the server does for it; at a client's end, and where all are to go, too. */
 #define PART_RELEASE_ITEMS 8
 
 static inline void part_count_looks(struct policy *policy, unsigned n)

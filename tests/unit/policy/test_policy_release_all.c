@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Giving the cache back to the driver. */
 #include "base/err.h"
+#include "daemon/policy/state/walk_part.h"
 #include "tests/unit/policy/policy_world.h"
 
 POLICY_TEST(bad_scope_and_pool_are_named, 8 * MIB)
@@ -52,6 +53,12 @@ POLICY_TEST(a_tenant_that_is_chosen_gives_back_in_all_pools, 32 * MIB)
         expect_idle();
 }
 
+/* A part in which so many blocks go back. */
+static bool release_more(struct client *client, unsigned n_blocks)
+{
+        return policy_release_more(world.policy, client, n_blocks * (1 + PART_RELEASE_ITEMS));
+}
+
 /* The answer waits for the last part. */
 POLICY_TEST(in_turns_blocks_are_looked_at_in_parts, 32 * MIB)
 {
@@ -64,18 +71,50 @@ POLICY_TEST(in_turns_blocks_are_looked_at_in_parts, 32 * MIB)
         policy_serve_in_turns(world.policy);
         ck_assert_int_eq(policy_release_all(world.policy, a, 7, SCOPE_TENANT, 0), 0);
         expect_idle();
-        ck_assert(policy_release_more(world.policy, a, 2));
+        ck_assert(release_more(a, 2));
         policy_check(world.policy);
         expect_release(held[0].block);
         expect_release(held[1].block);
         expect_idle();
-        ck_assert(!policy_release_more(world.policy, a, 2));
+        ck_assert(!release_more(a, 2));
         expect_release(held[2].block);
         freed = take(ACTION_FREED);
         ck_assert_uint_eq(freed.serial, 7);
         ck_assert_uint_eq(freed.n_blocks, 3);
-        ck_assert(!policy_release_more(world.policy, a, 2));
+        ck_assert(!release_more(a, 2));
         expect_idle();
+}
+
+#define N_MANY 32
+
+/* Each takes the server a while, whether it is cached or idle. Others are only looked at. */
+POLICY_TEST(in_turns_few_blocks_go_back_in_a_part, 2 * N_MANY * 2 * MIB)
+{
+        struct client *a = join(1), *b = join(2);
+        struct held held[N_MANY / 2];
+        bool has_more = true;
+        unsigned n_all = 0;
+
+        for (unsigned i = 0; i < N_MANY; i++)
+                (void)hold(b, 2 * MIB);
+        for (unsigned i = 0; i < N_MANY / 2; i++)
+                (void)hold_idle(a, 2 * MIB);
+        cache_several(a, 2 * MIB, N_MANY / 2, held);
+        policy_serve_in_turns(world.policy);
+        ck_assert_int_eq(policy_release_all(world.policy, a, 7, SCOPE_TENANT, 0), 0);
+        for (unsigned n_parts = 0; has_more; n_parts++) {
+                struct action action;
+                unsigned n = 0;
+
+                ck_assert_uint_lt(n_parts, 8);
+                has_more = policy_release_more(world.policy, a, PART_ITEMS);
+                policy_check(world.policy);
+                while ((action = next_action()).kind != ACTION_NONE)
+                        n += action.kind == ACTION_RELEASE;
+                ck_assert_uint_le(n, PART_ITEMS / PART_RELEASE_ITEMS);
+                n_all += n;
+        }
+        ck_assert_uint_eq(n_all, N_MANY);
 }
 
 POLICY_TEST(a_client_that_ends_in_between_gets_no_answer, 32 * MIB)
@@ -87,7 +126,7 @@ POLICY_TEST(a_client_that_ends_in_between_gets_no_answer, 32 * MIB)
                 held[i] = cache(b, (4 + 2 * i) * MIB, RETURN_UNMAPPED);
         policy_serve_in_turns(world.policy);
         ck_assert_int_eq(policy_release_all(world.policy, a, 7, SCOPE_TENANT, 0), 0);
-        ck_assert(policy_release_more(world.policy, a, 1));
+        ck_assert(release_more(a, 1));
         expect_release(held[0].block);
         (void)policy_client_eof(world.policy, a, world.now_ns);
         (void)policy_client_dead(world.policy, a, world.now_ns);
