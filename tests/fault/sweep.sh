@@ -15,7 +15,7 @@ log=$build/faults.log
 status=0
 GPUMEM_TEST_HANG_S=60 CK_RUN_CASE=outage "$build/tests/live/test_outage" </dev/null 2>/dev/null |
         grep 'while_a_call_hangs\|p99' || status=1
-for program in test_faults test_start_faults test_nvml_faults; do
+for program in test_faults test_start_faults test_answer_faults test_nvml_faults; do
         "$build/tests/fault/$program" </dev/null 2>>"$log"
 done | tee "$build/faults.tap" | grep --line-buffered -v '^ok' || status=1
 grep -q '^not ok' "$build/faults.tap" && status=1

@@ -360,10 +360,17 @@ static void log_freed_all(const struct session *session)
 static int release_begin(struct session *session, const struct frame *frame,
                          enum policy_scope scope)
 {
-        int r = policy_release_all(session->server->policy, session->client, frame->serial, scope,
-                                   frame->free_all_blocks.pool);
+        CLEANUP(freep)
+        struct walk *walk = calloc(1, sizeof(*walk));
+        int r;
 
-        return r ? r : reclaim_release(session, frame);
+        if (!walk)
+                return -ENOMEM;
+        r = policy_release_all(session->server->policy, session->client, frame->serial, scope,
+                               frame->free_all_blocks.pool);
+        if (!r)
+                reclaim_release(session, frame, steal_ptr(walk));
+        return r;
 }
 
 static void take_free_all(struct session *session, const struct frame *frame)

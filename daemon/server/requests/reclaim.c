@@ -11,7 +11,6 @@
 #include "daemon/server/session/audit_log.h"
 #include "daemon/server/session/authorization.h"
 #include "daemon/server/session/event_log.h"
-#include "daemon/server/session/request_walk.h"
 #include "gpumem.h"
 
 #define ANY_UID UINT32_MAX
@@ -58,26 +57,22 @@ static void walk_free(struct walk *walk)
         free(walk);
 }
 
-int reclaim_release(struct session *session, const struct frame *request)
+void reclaim_release(struct session *session, const struct frame *request, struct walk *take_walk)
 {
         static bool (*const parts[])(struct walk * walk) = {release_some, NULL};
-        struct walk *walk = calloc(1, sizeof(*walk));
 
-        if (walk) {
-                walk_begin(session, request, walk, parts, walk_free);
-                return 0;
-        }
-        (void)policy_release_more(session->server->policy, session->client, PART_ITEMS);
-        return -ENOMEM;
+        walk_begin(session, request, take_walk, parts, walk_free);
 }
 
 static int begin(struct session *session, const struct frame *frame)
 {
         CLEANUP(freep)
         struct reclaim *reclaim = calloc(1, sizeof(*reclaim));
+        CLEANUP(freep)
+        struct walk *walk = calloc(1, sizeof(*walk));
         int r;
 
-        if (!reclaim)
+        if (!reclaim || !walk)
                 return -ENOMEM;
         reclaim->serial = frame->serial;
         reclaim->uid = frame->reclaim.uid;
@@ -89,10 +84,10 @@ static int begin(struct session *session, const struct frame *frame)
         session->reclaim = steal_ptr(reclaim);
         r = policy_reclaim(session->server->policy, session->client, frame->serial, is_meant,
                            session->reclaim);
-        if (!r)
-                r = reclaim_release(session, frame);
         if (r)
                 session->reclaim->state = RECLAIM_ANSWERED;
+        else
+                reclaim_release(session, frame, steal_ptr(walk));
         return r;
 }
 

@@ -3,7 +3,7 @@
  * reply says what these tenants still have. On the loop. */
 #pragma once
 
-#include "daemon/server/session/session.h"
+#include "daemon/server/session/request_walk.h"
 
 enum reclaim_state { RECLAIM_UNDER_WAY, RECLAIM_ANSWERED };
 
@@ -16,9 +16,9 @@ struct reclaim {
         char container[252];
 };
 
-/* Releases the blocks that the session's last policy_release_all or policy_reclaim is about, in parts (request_walk.h).
- * -ENOMEM: only some of them. */
-int reclaim_release(struct session *session, const struct frame *request);
+/* Releases the blocks that the session's last policy_release_all or policy_reclaim is about, in parts. `take_walk` is all
+ * zero, and allocated before the policy is told: a call that the policy knows is answered. */
+void reclaim_release(struct session *session, const struct frame *request, struct walk *take_walk);
 
 /* Handler of dispatch.c. */
 void reclaim_take(struct session *session, const struct frame *frame);
