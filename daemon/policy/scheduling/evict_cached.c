@@ -71,17 +71,20 @@ static uint64_t search_of(const struct holding *holding, enum evict_kind kind)
 }
 
 /* The walk's last part may have ended in a search here. What that passed can have become of the kind since: when the search
- * has met all, it begins with the first again. */
+ * has met all, it begins with the first again. Not so a search to a limit, which clients could keep from its end. */
 static struct block *first_of(const struct holding *holding, enum evict_kind kind)
 {
-        if (holding->evict_next && holding->evict_search == search_of(holding, kind))
+        if (holding->evict_search == search_of(holding, kind) &&
+            (holding->evict_next || holding->pool->evicts_to_limit))
                 return holding->evict_next;
         return TAILQ_FIRST(&holding->cached);
 }
 
 static void note_place(struct holding *holding, enum evict_kind kind, struct block *next)
 {
-        holding->evict_next = holding->tenant->policy->n_looks_left ? NULL : next;
+        bool is_over = holding->tenant->policy->n_looks_left && !holding->pool->evicts_to_limit;
+
+        holding->evict_next = is_over ? NULL : next;
         holding->evict_search = search_of(holding, kind);
 }
 
@@ -324,9 +327,31 @@ static void revoke_excess(struct pool *pool)
 }
 
 /* As with a new walk, the places of earlier searches do not count. */
-void evict_cached_begin_to_limit(struct pool *pool)
+static void begin_kinds(struct pool *pool)
 {
         pool->policy->n_walks++;
+        pool->limit_kind = EVICT_UNMAPPED;
+}
+
+/* Kinds are searched for once each, until all begin again: what clients unmap meanwhile does not make an earlier search
+ * begin once more. */
+static void evict_kinds(struct pool *pool)
+{
+        for (;;) {
+                (void)evict_any(pool, pool_excess(pool), pool->limit_kind, NULL);
+                if (!pool->policy->n_looks_left)
+                        return;
+                if (pool->limit_kind == EVICT_KEPT) {
+                        begin_kinds(pool);
+                        return;
+                }
+                pool->limit_kind++;
+        }
+}
+
+void evict_cached_begin_to_limit(struct pool *pool)
+{
+        begin_kinds(pool);
         pool->evicts_to_limit = true;
         pool->n_to_revoke = pool->n_leases;
 }
@@ -335,9 +360,7 @@ bool evict_cached_to_limit(struct pool *pool)
 {
         if (!pool->evicts_to_limit)
                 return false;
-        (void)evict_any(pool, pool_excess(pool), EVICT_UNMAPPED, NULL);
-        (void)evict_any(pool, pool_excess(pool), EVICT_MAPPED, NULL);
-        (void)evict_any(pool, pool_excess(pool), EVICT_KEPT, NULL);
+        evict_kinds(pool);
         if (TAILQ_EMPTY(&pool->cached))
                 revoke_excess(pool);
         pool->evicts_to_limit = pool_excess(pool) &&

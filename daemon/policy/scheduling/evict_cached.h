@@ -22,7 +22,6 @@ struct scan_budget;
 /* Releases blocks until `n_bytes` are on their way back, or no block is left: blocks that no client maps,
  * blocks that a client maps, or blocks whose clients will not unmap them when asked. The last kind makes no
  * room. Returns the bytes on their way. */
-enum evict_kind { EVICT_UNMAPPED, EVICT_MAPPED, EVICT_KEPT };
 uint64_t evict_cached(struct holding *asker, uint64_t n_bytes, enum evict_kind kind);
 
 /* The same for blocks of the holding only: evict_cached begins with these. */
@@ -63,6 +62,7 @@ uint64_t evict_cached_surplus(struct pool *pool, const struct client *asker, uin
 /* The pool's limit may be lower now: cached blocks beyond it are to go back, then those of idle leases. */
 void evict_cached_begin_to_limit(struct pool *pool);
 
-/* The next part of that. No walk through a queue may go on between two parts: their searches would lose their places.
- * Returns whether more is left. */
+/* The next part of that: unmapped blocks go first, then mapped and kept ones. Each search meets a block once, although
+ * clients unmap some meanwhile. If some are left then, all begin again. No walk through a queue may go on between two
+ * parts: their searches would lose their places. Returns whether more is left. */
 bool evict_cached_to_limit(struct pool *pool);

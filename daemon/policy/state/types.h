@@ -177,6 +177,9 @@ struct refusal {
         struct request *request; /* freed when the action is taken; or NULL */
 };
 
+/* Cached blocks, as evict_cached tells them apart. */
+enum evict_kind { EVICT_UNMAPPED, EVICT_MAPPED, EVICT_KEPT };
+
 /* What goes back first where a device has too little free, see policy_give_back. Late: its client is known not to
  * unmap what it is told to. */
 enum giving_stage {
@@ -261,8 +264,9 @@ struct pool {
         bool saw_young;       /* and this pass has left some that were not old enough */
         struct block *look_next; /* the same for blocks in leases */
         struct giving giving;
-        bool evicts_to_limit; /* with the next one: see evict_cached_to_limit */
-        uint64_t n_to_revoke; /* leases that it has not looked at, at most */
+        bool evicts_to_limit;       /* with the next two: see evict_cached_to_limit */
+        enum evict_kind limit_kind; /* that it searches for now */
+        uint64_t n_to_revoke;       /* leases that it has not looked at, at most */
         struct totals totals;
         uint64_t unreleasable; /* part of lingering, of no block: see policy_set_unreleasable */
         uint64_t charged;
@@ -329,7 +333,9 @@ struct holding {
         uint64_t place; /* with the next two: used in a walk, and while the tenant waits */
         struct request *next;
         TAILQ_ENTRY(holding) queue_link;
-        struct block *evict_next; /* where evict_search goes on among cached; NULL: at the first */
+        struct block
+                *evict_next; /* where evict_search goes on among cached; NULL: at the first, or,
+                                   * of a search to a limit, it has met all */
         uint64_t evict_search;
         /* When idle leases were last taken for another tenant, and for which request, by its number. */
         uint64_t revoked_ns, revoked_for;

@@ -522,6 +522,17 @@ POLICY_TEST(in_turns_requests_wait_while_a_lower_limit_evicts, N_MANY * 2 * MIB)
 
 #define N_PASSED 600
 
+/* They are mapped, by so many clients of the first one's tenant. */
+static void cache_passed(struct client **clients, struct held *mapped)
+{
+        for (unsigned i = 0; i < N_PASSED / WORLD_N_SLOTS; i++)
+                clients[i] = join(1);
+        for (unsigned i = 0; i < N_PASSED; i++)
+                mapped[i] = hold(clients[i / WORLD_N_SLOTS], 4 * MIB);
+        for (unsigned i = 0; i < N_PASSED; i++)
+                give_back(clients[i / WORLD_N_SLOTS], mapped[i].lease, RETURN_MAPPED);
+}
+
 /* Its tenant's blocks that are cached and mapped come before it. They are looked at in parts, each once. */
 POLICY_TEST(in_turns_a_search_passes_blocks_in_parts, (N_PASSED + 1) * 4 * MIB)
 {
@@ -531,12 +542,7 @@ POLICY_TEST(in_turns_a_search_passes_blocks_in_parts, (N_PASSED + 1) * 4 * MIB)
         struct held held = hold(a, 4 * MIB);
         unsigned n_parts = 1;
 
-        for (unsigned i = 0; i < ARRAY_SIZE(clients); i++)
-                clients[i] = join(1);
-        for (unsigned i = 0; i < N_PASSED; i++)
-                mapped[i] = hold(clients[i / WORLD_N_SLOTS], 4 * MIB);
-        for (unsigned i = 0; i < N_PASSED; i++)
-                give_back(clients[i / WORLD_N_SLOTS], mapped[i].lease, RETURN_MAPPED);
+        cache_passed(clients, mapped);
         give_back(a, held.lease, RETURN_UNMAPPED);
         /* No more goes back than must. */
         ck_assert_int_eq(policy_set_pool_keep(world.policy, 0, 1024 * GIB, POLICY_KEEP_FOR_EVER),
@@ -553,6 +559,42 @@ POLICY_TEST(in_turns_a_search_passes_blocks_in_parts, (N_PASSED + 1) * 4 * MIB)
         while (!policy_serve(world.policy, PART_ITEMS, world.now_ns))
                 continue;
         ck_assert_uint_eq(block_bytes(expect_create(a, 1)), 2 * MIB);
+}
+
+/* Takes the releases of the part. */
+static unsigned take_releases(void)
+{
+        struct action action;
+        unsigned n = 0;
+
+        while ((action = next_action()).kind != ACTION_NONE) {
+                if (action.kind != ACTION_RELEASE)
+                        continue;
+                released(action.block);
+                n++;
+        }
+        return n;
+}
+
+/* Before each part its clients unmap one more, from the last on. Otherwise each of them would make a search pass all others
+ * once more, while no request is served. */
+POLICY_TEST(in_turns_blocks_that_are_unmapped_prolong_no_eviction, N_PASSED * 4 * MIB)
+{
+        static struct held mapped[N_PASSED];
+        struct client *clients[N_PASSED / WORLD_N_SLOTS];
+        unsigned n_parts = 0, n_gone = 0;
+
+        cache_passed(clients, mapped);
+        policy_serve_in_turns(world.policy);
+        ck_assert_int_eq(policy_set_pool_max(world.policy, 0, 0, world.now_ns), 0);
+        for (unsigned i = N_PASSED; n_gone < N_PASSED; n_parts++) {
+                i--;
+                unmap(clients[i / WORLD_N_SLOTS], mapped[i].id);
+                (void)policy_serve(world.policy, PART_ITEMS, world.now_ns);
+                policy_check(world.policy);
+                n_gone += take_releases();
+        }
+        ck_assert_uint_le(n_parts, 2 * N_PASSED * PART_RELEASE_ITEMS / PART_ITEMS);
 }
 
 TESTS_MAIN("policy: evict_cached")
