@@ -271,6 +271,11 @@ void client_set_line(struct client *client, uint64_t line)
         client->line = line;
 }
 
+void policy_set_node_line(struct policy *policy, uint64_t line)
+{
+        policy->node_line = line;
+}
+
 void client_set_held(struct client *client, uint64_t n_bytes)
 {
         client->n_held_bytes = n_bytes;

@@ -48,6 +48,9 @@ void client_set_words(struct client *client, _Atomic uint64_t *words);
  * released in that line. 0, for none, by default. */
 void client_set_line(struct client *client, uint64_t line);
 
+/* The same for what goes back since a pool's limit was lowered. */
+void policy_set_node_line(struct policy *policy, uint64_t line);
+
 /* From now on the client is told when others lack memory of a pool of which it holds some: ACTION_PRESSURE. */
 void client_hear_pressure(struct client *client);
 

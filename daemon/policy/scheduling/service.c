@@ -292,16 +292,26 @@ static void go_on_with_pass(struct policy *policy, unsigned *n_left, uint64_t no
                 end_pass(policy);
 }
 
+/* Returns whether more is left. It is no client's affair that the limits are lower. */
+static bool evict_some(struct policy *policy)
+{
+        bool has_more = false;
+
+        policy->line = policy->node_line;
+        for (uint32_t i = 0; i < policy->n_pools && !has_more; i++)
+                has_more = evict_cached_to_limit(policy->pools[i]);
+        policy->line = 0;
+        return has_more;
+}
+
 /* A part that leaves some is whole: walks wait until nothing cached is above a limit. */
 static void evict_to_limits(struct policy *policy, unsigned *n_left)
 {
         unsigned n_looks = policy->n_looks_left;
 
-        for (uint32_t i = 0; i < policy->n_pools; i++) {
-                if (evict_cached_to_limit(policy->pools[i])) {
-                        *n_left = 0;
-                        return;
-                }
+        if (evict_some(policy)) {
+                *n_left = 0;
+                return;
         }
         take(n_left, (n_looks - policy->n_looks_left) / PART_LOOKS_AN_ITEM);
 }

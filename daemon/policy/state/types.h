@@ -228,17 +228,18 @@ struct policy {
         uint64_t now_ns;      /* of the last event that had a time */
         struct share *shares; /* table by token */
         struct keeps keeps;
-        struct limits *limits;     /* NULL: none */
-        uint64_t n_events;         /* that a queue is to be walked for, so far */
-        uint64_t line;             /* of the client whose request is met now, or 0 */
-        unsigned n_looks_left;     /* in the present part of a walk: see walk_part.h */
-        uint64_t n_charges;        /* begun, or ended, so far */
-        uint64_t n_revocations;    /* so far */
-        uint64_t n_unawaited;      /* see policy_n_unawaited */
-        uint32_t n_waiting;        /* requests in all queues, */
-        uint32_t n_first;          /* and tenants that have a first place there: see tenant.h */
-        uint64_t n_walks;          /* walks through queues, so far */
-        uint64_t n_counts;         /* counts of shared blocks, so far */
+        struct limits *limits;  /* NULL: none */
+        uint64_t n_events;      /* that a queue is to be walked for, so far */
+        uint64_t line;          /* of the client whose request is met now, or the next one, or 0 */
+        uint64_t node_line;     /* see policy_set_node_line */
+        unsigned n_looks_left;  /* in the present part of a walk: see walk_part.h */
+        uint64_t n_charges;     /* begun, or ended, so far */
+        uint64_t n_revocations; /* so far */
+        uint64_t n_unawaited;   /* see policy_n_unawaited */
+        uint32_t n_waiting;     /* requests in all queues, */
+        uint32_t n_first;       /* and tenants that have a first place there: see tenant.h */
+        uint64_t n_walks;       /* walks through queues, so far */
+        uint64_t n_counts;      /* counts of shared blocks, so far */
         uint64_t n_deadlock_looks; /* so far */
         uint64_t max_blocks;       /* see fd_budget.h */
         uint32_t aging_pool;       /* where policy_age goes on */
@@ -504,7 +505,7 @@ struct block {
         uint64_t taken_from; /* number of the client from which it was last taken for another */
         uint64_t taken_ns;   /* when that was */
         uint64_t release_ns; /* when its release began, if it has, */
-        uint64_t line;       /* and for the request of a client with that line; 0: for none */
+        uint64_t line;       /* and for whom: as in struct action */
         bool is_expected;    /* with the next two, of a released block: see unmap_timeout.h */
         bool unmap_timed_out;
         struct client *unresponsive_holder; /* the client that does not unmap it, or NULL */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Jobs of the pools' workers, and who pays for them: a block is made for the process that asked for it, and released for
  * the one whose step let it go. To take a finished job is a step of its payer's. The worker takes the jobs of users by
- * turns. If a block makes room for a request, its release is in the turn of the user that asks. On the loop. */
+ * turns. If a block makes room for a request, its release is in the turn of the user that asks; if it is above a pool's lowered limit,
+ * in the node's, which also pays. On the loop. */
 #pragma once
 
 #include "daemon/server/core/server_state.h"

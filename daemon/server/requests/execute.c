@@ -62,6 +62,14 @@ static void create(struct server *server, const struct action *action)
         driver_health_submit(server, pool, payer_of(server, action), &backing->job);
 }
 
+/* Any step may be the one in which blocks above a lowered limit go back: the node pays for these. */
+static struct payer *release_payer(struct server *server, uint64_t line)
+{
+        struct payer *node = &server->scheduler.node;
+
+        return line == node->owner ? node : driver_jobs_payer_now(server);
+}
+
 /* Whose step it is says nothing of whose request made the block go: a walk meets the requests of all. */
 static void release(struct server *server, const struct action *action)
 {
@@ -71,7 +79,7 @@ static void release(struct server *server, const struct action *action)
         backing->may_be_used = block_may_be_used(block);
         backing->job = (struct job){
                 .kind = JOB_RELEASE, .block = backing, .owner = block, .user = action->line};
-        driver_health_submit(server, block_pool(block), driver_jobs_payer_now(server),
+        driver_health_submit(server, block_pool(block), release_payer(server, action->line),
                              &backing->job);
 }
 
@@ -447,4 +455,5 @@ void execute_open(struct server *server)
         server->end_job = end_job;
         driver_jobs_open(server);
         policy_serve_in_turns(server->policy);
+        policy_set_node_line(server->policy, server->scheduler.node.owner);
 }

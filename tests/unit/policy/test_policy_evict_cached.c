@@ -300,6 +300,33 @@ POLICY_TEST(a_release_is_of_the_line_of_the_one_for_whom_it_is, 16 * MIB)
         (void)expect_made(asker, 1);
 }
 
+/* In whose step they are released says nothing of that. */
+POLICY_TEST(a_release_to_a_lower_limit_is_of_the_node_s_line, 16 * MIB)
+{
+        struct client *much = join(1), *holder = join(2);
+        struct held cached[2], idle = hold_idle(holder, 4 * MIB);
+        struct action action;
+
+        client_set_line(much, 1);
+        client_set_line(holder, 2);
+        policy_set_node_line(world.policy, 9);
+        cache_unmapped(much, ARRAY_SIZE(cached), cached);
+        ck_assert_int_eq(policy_set_pool_max(world.policy, 0, 2 * MIB, world.now_ns), 0);
+        for (unsigned i = 0; i < ARRAY_SIZE(cached); i++) {
+                action = take(ACTION_RELEASE);
+                ck_assert_ptr_eq(action.block, cached[i].block);
+                ck_assert_uint_eq(action.line, 9);
+                released(action.block);
+        }
+        action = take(ACTION_RELEASE);
+        ck_assert_ptr_eq(action.block, idle.block);
+        ck_assert_uint_eq(action.line, 9);
+        (void)take(ACTION_NOTICE);
+        ck_assert_int_eq(policy_set_pool_max(world.policy, 0, 16 * MIB, world.now_ns), 0);
+        give_back(much, hold(much, 2 * MIB).lease, RETURN_UNUSED);
+        ck_assert_uint_eq(take(ACTION_RELEASE).line, 0);
+}
+
 /* Fifteen of them are more than is spared, so that a new block makes one go back. */
 #define BARRED_BYTES (6 * MIB)
 _Static_assert(15 * BARRED_BYTES > EVICT_SPARE_BYTES, "one is to go back");
