@@ -267,13 +267,18 @@ static void check_waiting(const struct pool *pool)
 static void check_ranking(const struct pool *pool)
 {
         const struct client *client;
-        uint64_t n_sums = 0;
+        const struct owner *owner;
+        uint64_t n_sums = 0, n_cachers = 0;
 
         LIST_FOREACH (client, &pool->policy->clients, link)
                 n_sums += charge_sum_bytes(&client->sums[pool->id]) > 0;
         assert(n_sums == pool->by_charge.n_sums);
         ranking_check(&pool->by_charge);
-        ranking_check(&pool->by_cached);
+        for (unsigned kind = 0; kind < EVICT_N_KINDS; kind++)
+                ranking_check(&pool->by_cached[kind]);
+        for (owner = pool->policy->owners; owner; owner = owner->hh.next)
+                n_cachers += owner->owned[pool->id].n_cached_bytes > 0;
+        assert(n_cachers == pool->n_cachers);
 }
 
 static void check_pool(const struct pool *pool)

@@ -161,10 +161,25 @@ static void check_holding(const struct holding *holding)
         assert(n_charged_bytes == holding->charged);
         assert(n_seen_bytes == holding->seen_idle_bytes);
         ranking_check(&holding->by_charge);
-        assert(holding->cached_sum.n_bytes == totals.cached);
+        for (unsigned kind = 0; kind < EVICT_N_KINDS; kind++)
+                assert(holding->cached_sums[kind].n_bytes ==
+                       (totals_cached_of(&totals, kind) ? totals.cached : 0));
         assert(totals_reserved(&totals) <= holding->reserved_peak);
         check_bins(holding);
         check_oldest_first(holding);
+}
+
+static void check_cached(const struct owner *owner, uint32_t pool, enum evict_kind kind)
+{
+        const struct owned *owned = &owner->owned[pool];
+        uint64_t n_holdings = 0;
+        const struct tenant *tenant;
+
+        TAILQ_FOREACH (tenant, &owner->tenants, owner_link)
+                n_holdings += totals_cached_of(&tenant->holdings[pool].totals, kind) > 0;
+        ranking_check(&owned->by_cached[kind]);
+        assert(owned->by_cached[kind].n_sums == n_holdings);
+        assert(owned->cached_sums[kind].n_bytes == (n_holdings ? owned->n_cached_bytes : 0));
 }
 
 static void check_owned(const struct owner *owner)
@@ -181,8 +196,9 @@ static void check_owned(const struct owner *owner)
                 }
                 assert(owned.n_open == owner->owned[i].n_open);
                 assert(owned.n_closing == owner->owned[i].n_closing);
-                assert(n_cached_bytes == owner->owned[i].cached_sum.n_bytes);
-                ranking_check(&owner->owned[i].by_cached);
+                assert(n_cached_bytes == owner->owned[i].n_cached_bytes);
+                for (unsigned kind = 0; kind < EVICT_N_KINDS; kind++)
+                        check_cached(owner, i, kind);
         }
 }
 

@@ -54,7 +54,8 @@ static int owner_new(struct policy *policy, const struct tenant_key *key, struct
         owner->key = *key;
         TAILQ_INIT(&owner->tenants);
         for (uint32_t i = 0; i < policy->n_pools; i++) {
-                ranking_init(&owner->owned[i].by_cached);
+                for (unsigned kind = 0; kind < EVICT_N_KINDS; kind++)
+                        ranking_init(&owner->owned[i].by_cached[kind]);
                 find_past_hold(owner, policy->pools[i]);
         }
         HASH_ADD(hh, policy->owners, key, sizeof(owner->key), owner);
@@ -104,6 +105,26 @@ void owner_remove(struct tenant *tenant)
         owner_end(owner);
 }
 
+/* A search for a kind steps through those that have some of it, and through no others. */
+static void rank_cached(struct holding *holding, struct owned *owned, enum evict_kind kind)
+{
+        bool has_some = totals_cached_of(&holding->totals, kind) > 0;
+
+        ranking_set(&owned->by_cached[kind], &holding->cached_sums[kind],
+                    has_some ? holding->totals.cached : 0);
+        ranking_set(&holding->pool->by_cached[kind], &owned->cached_sums[kind],
+                    owned->by_cached[kind].n_sums ? owned->n_cached_bytes : 0);
+}
+
+static void count_cached(struct holding *holding, struct owned *owned, uint64_t n_more_bytes)
+{
+        holding->pool->n_cachers -= owned->n_cached_bytes > 0;
+        owned->n_cached_bytes += n_more_bytes;
+        holding->pool->n_cachers += owned->n_cached_bytes > 0;
+        for (unsigned kind = 0; kind < EVICT_N_KINDS; kind++)
+                rank_cached(holding, owned, kind);
+}
+
 void owner_count(struct holding *holding, const struct totals *before, const struct totals *after)
 {
         struct tenant *tenant = holding->tenant;
@@ -114,7 +135,5 @@ void owner_count(struct holding *holding, const struct totals *before, const str
         tenant->owner->n_with_blocks += tenant->n_open > 0;
         owned->n_open += after->n_open - before->n_open;
         owned->n_closing += after->n_closing - before->n_closing;
-        ranking_set(&owned->by_cached, &holding->cached_sum, holding->totals.cached);
-        ranking_set(&holding->pool->by_cached, &owned->cached_sum,
-                    owned->cached_sum.n_bytes + after->cached - before->cached);
+        count_cached(holding, owned, after->cached - before->cached);
 }

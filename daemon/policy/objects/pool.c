@@ -19,7 +19,8 @@ int pool_new(struct policy *policy, uint32_t id, const struct policy_pool *setti
         pool->settings = *settings;
         pool->return_after_ns = POLICY_KEEP_FOR_EVER;
         ranking_init(&pool->by_charge);
-        ranking_init(&pool->by_cached);
+        for (unsigned kind = 0; kind < EVICT_N_KINDS; kind++)
+                ranking_init(&pool->by_cached[kind]);
         LIST_INIT(&pool->blocks);
         TAILQ_INIT(&pool->cached);
         TAILQ_INIT(&pool->leased);

@@ -47,20 +47,6 @@ static bool is_meant(const struct block *block, enum evict_kind kind,
                (!newcomer || !block_is_mapped(block) || !would_pass_limit(block, newcomer));
 }
 
-/* Cached blocks of the kind. */
-static uint64_t there_bytes(const struct totals *totals, enum evict_kind kind)
-{
-        switch (kind) {
-        case EVICT_UNMAPPED:
-                return totals->evictable;
-        case EVICT_MAPPED:
-                return totals->mapped_cached;
-        case EVICT_KEPT:
-                return totals->kept_cached;
-        }
-        return 0;
-}
-
 /* So many blocks of a holding that no limit lets go end the search for others in it: there may be thousands. */
 #define BARRED_MAX 16
 
@@ -97,10 +83,10 @@ static uint64_t evict_own(struct holding *holding, uint64_t n_bytes, enum evict_
         unsigned n_barred = 0;
 
         /* The place of a search for another kind stays. */
-        if (!there_bytes(&holding->totals, kind) || !policy->n_looks_left)
+        if (!totals_cached_of(&holding->totals, kind) || !policy->n_looks_left)
                 return 0;
         for (block = first_of(holding, kind);
-             block && n_evicted_bytes < n_bytes && there_bytes(&holding->totals, kind) &&
+             block && n_evicted_bytes < n_bytes && totals_cached_of(&holding->totals, kind) &&
              policy->n_looks_left;
              block = next) {
                 next = TAILQ_NEXT(block, holding_link);
@@ -128,14 +114,14 @@ uint64_t evict_cached_own(struct holding *holding, uint64_t n_bytes, enum evict_
 static uint64_t evict_of(const struct pool *pool, const struct owned *owned, uint64_t n_bytes,
                          enum evict_kind kind, const struct newcomer *newcomer)
 {
-        struct ranking_walk walk = RANKING_WALK(&owned->by_cached);
+        struct ranking_walk walk = RANKING_WALK(&owned->by_cached[kind]);
         struct ranked *ranked;
         uint64_t n_evicted_bytes = 0;
 
         while (n_evicted_bytes < n_bytes && pool->policy->n_looks_left &&
                (ranked = ranking_walk_next(&walk)))
                 n_evicted_bytes += evict_own(
-                        CONTAINER_OF(ranked, struct holding, cached_sum),
+                        CONTAINER_OF(ranked, struct holding, cached_sums[kind]),
                         size_smaller(n_bytes - n_evicted_bytes, ranking_bytes_to_fall(ranked)),
                         kind, newcomer);
         return n_evicted_bytes;
@@ -144,14 +130,14 @@ static uint64_t evict_of(const struct pool *pool, const struct owned *owned, uin
 static uint64_t evict_any(struct pool *pool, uint64_t n_bytes, enum evict_kind kind,
                           const struct newcomer *newcomer)
 {
-        struct ranking_walk walk = RANKING_WALK(&pool->by_cached);
+        struct ranking_walk walk = RANKING_WALK(&pool->by_cached[kind]);
         struct ranked *ranked;
         uint64_t n_evicted_bytes = 0;
 
-        while (n_evicted_bytes < n_bytes && there_bytes(&pool->totals, kind) &&
+        while (n_evicted_bytes < n_bytes && totals_cached_of(&pool->totals, kind) &&
                pool->policy->n_looks_left && (ranked = ranking_walk_next(&walk)))
                 n_evicted_bytes += evict_of(
-                        pool, CONTAINER_OF(ranked, struct owned, cached_sum),
+                        pool, CONTAINER_OF(ranked, struct owned, cached_sums[kind]),
                         size_smaller(n_bytes - n_evicted_bytes, ranking_bytes_to_fall(ranked)),
                         kind, newcomer);
         return n_evicted_bytes;
@@ -210,7 +196,7 @@ static uint64_t spare_bytes(const struct pool *pool)
 {
         uint64_t n_bytes = size_larger(pool->reserved_peak / EVICT_SPARE_PART, EVICT_SPARE_BYTES);
 
-        n_bytes = size_larger(n_bytes, pool->by_cached.n_sums * EVICT_SPARE_AN_OWNER);
+        n_bytes = size_larger(n_bytes, pool->n_cachers * EVICT_SPARE_AN_OWNER);
         return size_larger(n_bytes, pool->keep_bytes);
 }
 

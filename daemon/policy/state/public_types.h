@@ -113,9 +113,8 @@ struct action {
         uint32_t serial;
         struct block *block;
         struct lease *lease;
-        uint64_t
-                line; /* RELEASE: of the client for whose request the block goes back, or the node's;
-                        * 0: for none */
+        /* RELEASE: of the client for whose request the block goes back, or the node's; 0: for none. */
+        uint64_t line;
         bool known; /* GRANT, if `known_will_do`: the client still maps the block, from an ended lease */
         bool only_known;  /* REFUSE: no other block would have done */
         bool only_cached; /* REFUSE: a block that had to be made would have done */

@@ -29,6 +29,20 @@ struct totals {
         uint64_t n_closing; /* of these, being released */
 };
 
+/* Cached blocks, as evict_cached tells them apart. */
+enum evict_kind { EVICT_UNMAPPED, EVICT_MAPPED, EVICT_KEPT, EVICT_N_KINDS };
+
+static inline uint64_t totals_cached_of(const struct totals *totals, enum evict_kind kind)
+{
+        const uint64_t n_bytes[EVICT_N_KINDS] = {
+                [EVICT_UNMAPPED] = totals->evictable,
+                [EVICT_MAPPED] = totals->mapped_cached,
+                [EVICT_KEPT] = totals->kept_cached,
+        };
+
+        return n_bytes[kind];
+}
+
 static inline uint64_t totals_reserved(const struct totals *totals)
 {
         return totals->leased + totals->cached + totals->lingering;

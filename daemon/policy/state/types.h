@@ -177,9 +177,6 @@ struct refusal {
         struct request *request; /* freed when the action is taken; or NULL */
 };
 
-/* Cached blocks, as evict_cached tells them apart. */
-enum evict_kind { EVICT_UNMAPPED, EVICT_MAPPED, EVICT_KEPT };
-
 /* What goes back first where a device has too little free, see policy_give_back. Late: its client is known not to
  * unmap what it is told to. */
 enum giving_stage {
@@ -272,8 +269,10 @@ struct pool {
         uint64_t unreleasable; /* part of lingering, of no block: see policy_set_unreleasable */
         uint64_t charged;
         struct ranking by_charge; /* its clients */
-        struct ranking by_cached; /* owners, by what they have cached in it */
-        uint64_t declared;        /* part of charged */
+        /* Owners that have cached some of the kind, by all that they have cached in it. */
+        struct ranking by_cached[EVICT_N_KINDS];
+        uint64_t n_cachers; /* owners that have cached some */
+        uint64_t declared;  /* part of charged */
         uint64_t reserved_peak, leased_peak, cached_peak;
         uint64_t
                 unresponsive; /* lingering, of clients that are unresponsive; see unmap_timeout.h */
@@ -318,9 +317,9 @@ struct holding {
         struct tenant *tenant;
         struct pool *pool;
         struct totals totals;
-        uint64_t charged;         /* to the tenant's clients */
-        struct ranking by_charge; /* the tenant's clients */
-        struct ranked cached_sum;
+        uint64_t charged;                         /* to the tenant's clients */
+        struct ranking by_charge;                 /* the tenant's clients */
+        struct ranked cached_sums[EVICT_N_KINDS]; /* all that is cached, if some is of the kind */
         uint64_t reserved_peak;
         uint64_t declared;        /* by the tenant's clients; part of charged */
         uint64_t seen_idle_bytes; /* as the pool's */
@@ -334,9 +333,8 @@ struct holding {
         uint64_t place; /* with the next two: used in a walk, and while the tenant waits */
         struct request *next;
         TAILQ_ENTRY(holding) queue_link;
-        struct block
-                *evict_next; /* where evict_search goes on among cached; NULL: at the first, or,
-                                   * of a search to a limit, it has met all */
+        /* Where evict_search goes on among cached; NULL: at the first, or, to a limit, it has met all. */
+        struct block *evict_next;
         uint64_t evict_search;
         /* When idle leases were last taken for another tenant, and for which request, by its number. */
         uint64_t revoked_ns, revoked_for;
@@ -357,8 +355,9 @@ struct owner {
         UT_hash_handle hh;
         struct owned {
                 uint64_t n_open, n_closing; /* as in struct totals */
-                struct ranked cached_sum;
-                struct ranking by_cached; /* its tenants' holdings */
+                uint64_t n_cached_bytes;
+                struct ranked cached_sums[EVICT_N_KINDS]; /* as a holding's */
+                struct ranking by_cached[EVICT_N_KINDS];  /* its tenants' holdings, as the pool's */
                 struct backfill_hold hold;
         } owned[]; /* one for each pool */
 };

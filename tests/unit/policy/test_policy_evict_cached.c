@@ -588,6 +588,33 @@ POLICY_TEST(in_turns_a_search_passes_blocks_in_parts, (N_PASSED + 1) * 4 * MIB)
         ck_assert_uint_eq(block_bytes(expect_create(a, 1)), 2 * MIB);
 }
 
+#define N_TENANTS 16
+
+/* A search for a kind steps through owners, and tenants of one, that have some of it: there may be thousands of others, and
+ * such a step is no item. */
+POLICY_TEST(tenants_without_blocks_of_a_kind_are_in_no_search_for_it, N_TENANTS * 4 * MIB)
+{
+        const struct pool *pool = world.policy->pools[0];
+        struct held held[N_TENANTS];
+        struct client *clients[N_TENANTS];
+        const struct owned *owned;
+
+        for (unsigned i = 0; i < N_TENANTS; i++) {
+                clients[i] = join_in(i / 2 ? 1 : 2, 10 + i, 1 + i);
+                held[i] = cache(clients[i], 4 * MIB, RETURN_MAPPED);
+        }
+        owned = &clients[N_TENANTS - 1]->tenant->owner->owned[0];
+        ck_assert_uint_eq(pool->by_cached[EVICT_MAPPED].n_sums, 2);
+        ck_assert_uint_eq(pool->by_cached[EVICT_UNMAPPED].n_sums, 0);
+        ck_assert_uint_eq(owned->by_cached[EVICT_MAPPED].n_sums, N_TENANTS - 2);
+        unmap(clients[N_TENANTS - 1], held[N_TENANTS - 1].id);
+        ck_assert_uint_eq(pool->by_cached[EVICT_UNMAPPED].n_sums, 1);
+        ck_assert_uint_eq(owned->by_cached[EVICT_UNMAPPED].n_sums, 1);
+        ck_assert_uint_eq(owned->by_cached[EVICT_MAPPED].n_sums, N_TENANTS - 3);
+        ask(join(9), 1, 4 * MIB, UINT64_MAX);
+        ck_assert_ptr_eq(take(ACTION_RELEASE).block, held[N_TENANTS - 1].block);
+}
+
 /* Takes the releases of the part. */
 static unsigned take_releases(void)
 {
