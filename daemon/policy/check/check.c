@@ -277,7 +277,7 @@ static void check_ranking(const struct pool *pool)
         for (unsigned kind = 0; kind < EVICT_N_KINDS; kind++)
                 ranking_check(&pool->by_cached[kind]);
         for (owner = pool->policy->owners; owner; owner = owner->hh.next)
-                n_cachers += owner->owned[pool->id].n_cached_bytes > 0;
+                n_cachers += owner->owned[pool->id].cached > 0;
         assert(n_cachers == pool->n_cachers);
 }
 

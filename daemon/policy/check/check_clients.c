@@ -179,7 +179,7 @@ static void check_cached(const struct owner *owner, uint32_t pool, enum evict_ki
                 n_holdings += totals_cached_of(&tenant->holdings[pool].totals, kind) > 0;
         ranking_check(&owned->by_cached[kind]);
         assert(owned->by_cached[kind].n_sums == n_holdings);
-        assert(owned->cached_sums[kind].n_bytes == (n_holdings ? owned->n_cached_bytes : 0));
+        assert(owned->cached_sums[kind].n_bytes == (n_holdings ? owned->cached : 0));
 }
 
 static void check_owned(const struct owner *owner)
@@ -196,7 +196,7 @@ static void check_owned(const struct owner *owner)
                 }
                 assert(owned.n_open == owner->owned[i].n_open);
                 assert(owned.n_closing == owner->owned[i].n_closing);
-                assert(n_cached_bytes == owner->owned[i].n_cached_bytes);
+                assert(n_cached_bytes == owner->owned[i].cached);
                 for (unsigned kind = 0; kind < EVICT_N_KINDS; kind++)
                         check_cached(owner, i, kind);
         }

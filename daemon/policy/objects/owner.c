@@ -113,14 +113,14 @@ static void rank_cached(struct holding *holding, struct owned *owned, enum evict
         ranking_set(&owned->by_cached[kind], &holding->cached_sums[kind],
                     has_some ? holding->totals.cached : 0);
         ranking_set(&holding->pool->by_cached[kind], &owned->cached_sums[kind],
-                    owned->by_cached[kind].n_sums ? owned->n_cached_bytes : 0);
+                    owned->by_cached[kind].n_sums ? owned->cached : 0);
 }
 
 static void count_cached(struct holding *holding, struct owned *owned, uint64_t n_more_bytes)
 {
-        holding->pool->n_cachers -= owned->n_cached_bytes > 0;
-        owned->n_cached_bytes += n_more_bytes;
-        holding->pool->n_cachers += owned->n_cached_bytes > 0;
+        holding->pool->n_cachers -= owned->cached > 0;
+        owned->cached += n_more_bytes;
+        holding->pool->n_cachers += owned->cached > 0;
         for (unsigned kind = 0; kind < EVICT_N_KINDS; kind++)
                 rank_cached(holding, owned, kind);
 }

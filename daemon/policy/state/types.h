@@ -255,12 +255,11 @@ struct pool {
         enum driver_status driver_status;
         uint64_t keep_bytes; /* with the next five: see aging.h */
         uint64_t return_after_ns;
-        struct block
-                *return_next; /* cached block where the next scan continues; NULL: at the first */
-        bool cache_grew;      /* more is cached, or less is kept mapped */
-        bool returned_all;    /* a whole pass has covered all cached blocks since */
-        bool saw_young;       /* and this pass has left some that were not old enough */
-        struct block *look_next; /* the same for blocks in leases */
+        struct block *return_next; /* cached: where the next scan goes on; NULL: at the first */
+        bool cache_grew;           /* more is cached, or less is kept mapped */
+        bool returned_all;         /* a whole pass has covered all cached blocks since */
+        bool saw_young;            /* and this pass has left some that were not old enough */
+        struct block *look_next;   /* the same for blocks in leases */
         struct giving giving;
         bool evicts_to_limit;       /* with the next two: see evict_cached_to_limit */
         enum evict_kind limit_kind; /* that it searches for now */
@@ -268,11 +267,10 @@ struct pool {
         struct totals totals;
         uint64_t unreleasable; /* part of lingering, of no block: see policy_set_unreleasable */
         uint64_t charged;
-        struct ranking by_charge; /* its clients */
-        /* Owners that have cached some of the kind, by all that they have cached in it. */
-        struct ranking by_cached[EVICT_N_KINDS];
-        uint64_t n_cachers; /* owners that have cached some */
-        uint64_t declared;  /* part of charged */
+        struct ranking by_charge;                /* its clients */
+        struct ranking by_cached[EVICT_N_KINDS]; /* owners with some of the kind, by `cached` */
+        uint64_t n_cachers;                      /* owners that have cached some */
+        uint64_t declared;                       /* part of charged */
         uint64_t reserved_peak, leased_peak, cached_peak;
         uint64_t
                 unresponsive; /* lingering, of clients that are unresponsive; see unmap_timeout.h */
@@ -333,8 +331,7 @@ struct holding {
         uint64_t place; /* with the next two: used in a walk, and while the tenant waits */
         struct request *next;
         TAILQ_ENTRY(holding) queue_link;
-        /* Where evict_search goes on among cached; NULL: at the first, or, to a limit, it has met all. */
-        struct block *evict_next;
+        struct block *evict_next; /* where evict_search goes on; NULL: at the first, or over */
         uint64_t evict_search;
         /* When idle leases were last taken for another tenant, and for which request, by its number. */
         uint64_t revoked_ns, revoked_for;
@@ -354,8 +351,7 @@ struct owner {
         uint32_t n_with_blocks;                    /* tenants that have a block with a file open */
         UT_hash_handle hh;
         struct owned {
-                uint64_t n_open, n_closing; /* as in struct totals */
-                uint64_t n_cached_bytes;
+                uint64_t n_open, n_closing, cached;       /* as in struct totals */
                 struct ranked cached_sums[EVICT_N_KINDS]; /* as a holding's */
                 struct ranking by_cached[EVICT_N_KINDS];  /* its tenants' holdings, as the pool's */
                 struct backfill_hold hold;
