@@ -443,7 +443,9 @@ GPUMEM_API int gpumem_stream_close(struct gpumem_stream *stream);
  * announces the capture with gpumem_before_capture. At that moment no other thread may pass the stream itself to the
  * library, or to CUDA.
  * Many graphs can share the memory of a graph pool. A capture that begins in a stream with an open pool allocates from
- * the pool. So do streams that join the capture and have no other pool open. What the capture frees, the pool's next
+ * the pool. So do streams that join the capture and have no other pool open. For these the library has to find the pool. It
+ * does if the capture's first allocation is for the pool's own stream, or in the thread that opened the pool. Otherwise
+ * memory for them is the graph's own until an allocation for the pool's own stream. What the capture frees, the pool's next
  * capture gets. Device memory that is allocated in such a stream outside of captures belongs to the pool too, so that a
  * program can warm up there. Pinned memory, shareable memory and memory of other streams do not.
  * The program promises that graphs of a pool, and work outside of captures on its memory, run one after another. A

@@ -27,6 +27,13 @@ void graph_memory_init(struct graph_memory *graph_memory, const struct graph_mem
         pthread_mutex_init(&graph_memory->lock, NULL);
 }
 
+static void enter_pool(struct captured *captured, struct graph_pool *pool)
+{
+        captured->pool = pool;
+        if (pool)
+                pool->n_captures++;
+}
+
 static void leave_pool(struct captured *captured)
 {
         if (captured->pool)
@@ -82,6 +89,16 @@ static int add(struct graph_memory *graph_memory, uint64_t number, int wake_fd,
         return 0;
 }
 
+/* Where another thread allocated first, in a stream that has joined the capture, the pool was not found then. */
+static void enter_own_pool(const struct graph_memory *graph_memory, struct captured *captured,
+                           const void *stream)
+{
+        const struct graph_stream *own = graph_pools_find(&graph_memory->pools, stream);
+
+        if (own && !captured->pool)
+                enter_pool(captured, own->pool);
+}
+
 /* Finds the capture, or adds it and counts its graph. The service thread takes the lock, too, so it was
  * started before: the caller has the lock, and has woken the thread. */
 static int know(struct graph_memory *graph_memory, const struct capture *capture,
@@ -100,11 +117,10 @@ static int know(struct graph_memory *graph_memory, const struct capture *capture
                         drop(graph_memory, captured);
                         return r;
                 }
-                captured->pool = graph_pools_of(&graph_memory->pools, graph_memory->env.cuda,
-                                                capture, stream);
-                if (captured->pool)
-                        captured->pool->n_captures++;
+                enter_pool(captured, graph_pools_of(&graph_memory->pools, graph_memory->env.cuda,
+                                                    capture, stream));
         }
+        enter_own_pool(graph_memory, captured, stream);
         *ret_captured = captured;
         return 0;
 }

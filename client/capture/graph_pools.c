@@ -85,6 +85,7 @@ void graph_pools_open(struct graph_pools *pools, struct graph_pool *pool,
                       struct graph_stream *take_stream)
 {
         take_stream->pool = pool;
+        take_stream->thread = pthread_self();
         take_stream->branch = 0;
         while (has_branch(pools, pool, take_stream->branch))
                 take_stream->branch++;
@@ -135,7 +136,8 @@ struct graph_pool *graph_pools_of(const struct graph_pools *pools, const struct 
         if (stream)
                 return stream->pool;
         LIST_FOREACH (stream, &pools->streams, link) {
-                if (capture_look(cuda, stream->stream, &mark, &other) == 0 &&
+                if (pthread_equal(stream->thread, pthread_self()) &&
+                    capture_look(cuda, stream->stream, &mark, &other) == 0 &&
                     other.number == capture->number)
                         return stream->pool;
         }

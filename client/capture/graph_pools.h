@@ -3,6 +3,7 @@
  * long as it is open somewhere, or a graph or memory of it exists. The caller has the lock of graph_memory.h. */
 #pragma once
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -24,6 +25,7 @@ struct graph_stream {
         LIST_ENTRY(graph_stream) link;
         struct graph_pool *pool;
         void *stream;
+        pthread_t thread;        /* which opened it there */
         struct stream_mark mark; /* the stream's mark while it captures nothing */
         uint64_t branch;         /* differs among the streams in which the pool is open */
         bool is_used;            /* memory was allocated there outside of captures */
@@ -63,9 +65,9 @@ struct graph_stream *graph_pools_take_left(struct graph_pools *pools);
 
 struct graph_stream *graph_pools_find(const struct graph_pools *pools, const void *stream);
 
-/* The pool that is open in a stream of that capture, or NULL. in_stream is in the capture. Where none is open there, the driver is
- * asked about the other streams, though another thread may begin or end a capture in one of them at that moment, which the driver
- * does not stand. So the driver is not asked where the pool's own stream is the first that allocates. */
+/* The pool that is open in a stream of that capture, or NULL. in_stream is in the capture. Where no pool is open there, the driver
+ * is asked about the streams in which the calling thread has opened one. Another thread may begin or end a capture in its
+ * own stream at that moment, and the driver does not stand a question about such a stream. */
 struct graph_pool *graph_pools_of(const struct graph_pools *pools, const struct cuda *cuda,
                                   const struct capture *capture, const void *in_stream);
 

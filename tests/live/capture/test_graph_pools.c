@@ -284,6 +284,97 @@ TEST(a_pool_that_was_kept_is_had_by_who_needs_it, NEEDS_EMULATOR)
         world_everything_is_free();
 }
 
+/* Another thread, with a pool and captures of its own. */
+static _Atomic bool is_capturing, is_over;
+
+static void *capture_on(void *unused)
+{
+        uint64_t id;
+
+        (void)unused;
+        ck_assert_int_eq(gpu_use(gpu), 0);
+        id = world_begin_pool(0, side);
+        while (!atomic_load(&is_over)) {
+                capturer_begin(&capturer, side, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
+                capturer_destroy(&capturer, capturer_end(&capturer, side));
+                atomic_store(&is_capturing, true);
+        }
+        world_end_pool(id, side);
+        return NULL;
+}
+
+/* Its first allocation is for a stream that has joined. */
+static void *capture_joined(CUgraph *ret_graph)
+{
+        void *pointer;
+
+        capturer_begin(&capturer, captured, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
+        world_order(branch, captured);
+        pointer = world_must_alloc(branch, N_BYTES);
+        world_must_free(pointer, branch);
+        world_order(captured, branch);
+        *ret_graph = capturer_end(&capturer, captured);
+        return pointer;
+}
+
+/* Whether or not a pool is open where the capture began. The emulated driver ends the process if it is asked about the
+ * other thread's stream too soon. */
+TEST(a_joined_stream_asks_about_no_other_threads_stream, .to = 2)
+{
+        uint64_t id = _i ? world_begin_pool(0, captured) : 0;
+        void *first = NULL, *pointer;
+        pthread_t thread;
+        CUgraph graph;
+
+        ck_assert_int_eq(pthread_create(&thread, NULL, capture_on, NULL), 0);
+        while (!atomic_load(&is_capturing))
+                sleep_ms(1);
+        for (unsigned i = 0; i < 50; i++) {
+                pointer = capture_joined(&graph);
+                ck_assert(!_i || !first || pointer == first);
+                first = pointer;
+                capturer_destroy(&capturer, graph);
+        }
+        atomic_store(&is_over, true);
+        ck_assert_int_eq(pthread_join(thread, NULL), 0);
+        if (_i)
+                world_end_pool(id, captured);
+        world_everything_is_free();
+}
+
+static void *alloc_in_branch(void *unused)
+{
+        (void)unused;
+        ck_assert_int_eq(gpu_use(gpu), 0);
+        return world_must_alloc(branch, N_BYTES);
+}
+
+/* That thread's allocation is the graph's. The pool serves the capture from the first call for the pool's own stream on. */
+TEST(a_thread_without_a_pool_may_allocate_first)
+{
+        uint64_t id = world_begin_pool(0, captured);
+        void *own, *others, *pointer;
+        pthread_t thread;
+        CUgraph graphs[2];
+
+        own = capture_one(captured, &graphs[0]);
+        capturer_begin(&capturer, captured, CU_STREAM_CAPTURE_MODE_RELAXED);
+        world_order(branch, captured);
+        ck_assert_int_eq(pthread_create(&thread, NULL, alloc_in_branch, NULL), 0);
+        ck_assert_int_eq(pthread_join(thread, &others), 0);
+        ck_assert_ptr_ne(others, own);
+        pointer = world_must_alloc(captured, N_BYTES);
+        ck_assert_ptr_eq(pointer, own);
+        world_must_free(others, branch);
+        world_order(captured, branch);
+        world_must_free(pointer, captured);
+        graphs[1] = capturer_end(&capturer, captured);
+        world_end_pool(id, captured);
+        for (unsigned i = 0; i < ARRAY_SIZE(graphs); i++)
+                capturer_destroy(&capturer, graphs[i]);
+        world_everything_is_free();
+}
+
 TEST(wrong_calls_are_told_apart)
 {
         const uint64_t first = (UINT64_C(1) << 63) + 1, made_elsewhere = first + 999;
