@@ -7,11 +7,13 @@
 #include "client/api/default_client.h"
 #include "client/api/refusal.h"
 #include "client/api/wrong_request.h"
+#include "client/blocks/ipc_mapping.h"
 #include "client/connection/retry.h"
 #include "client/pool/shared_alloc.h"
 #include "client/runtime/before_wait.h"
 #include "client/runtime/last_error.h"
 #include "client/watch/trace.h"
+#include "driver/context.h"
 
 /* The driver has one result for this, and the reason is not of the library's making. */
 static int explain_locked(const struct cuda *cuda, void *stream, int r)
@@ -67,6 +69,13 @@ static int place_pinned(struct gpumem_client *client, const struct gpumem_reques
         return r == GPUMEM_E_NO_CONTEXT ? 0 : explain_locked(&client->cuda, request->stream, r);
 }
 
+/* A default stream's mark says its context's handle, which the next context may have: see ipc_mapping.h. */
+static bool is_told_by_mark(const struct pool *pool, const struct gpumem_request *request)
+{
+        return request->kind == GPUMEM_DEVICE &&
+               (!pool->memory.is_ipc || stream_is_created(request->stream));
+}
+
 static int alloc_from(struct gpumem_client *client, struct pool *pool,
                       const struct pool_request *asked, const struct gpumem_request *request,
                       void **ret_pointer)
@@ -85,13 +94,43 @@ static int alloc_from(struct gpumem_client *client, struct pool *pool,
         r = heap ? pool_hit(heap, &asked->mark, request->n_bytes, &pointer) : GPUMEM_E_REFUSED;
         if (r == GPUMEM_E_REFUSED)
                 r = pool_alloc(pool, asked, &heap, &pointer);
-        if (!r && request->kind == GPUMEM_DEVICE)
+        if (!r && is_told_by_mark(pool, request))
                 recent_heaps_note(&client->recent, &asked->mark, heap);
-        else if (!r && asked->key.context)
+        else if (!r && request->kind == GPUMEM_PINNED && asked->key.context)
                 r = pool_renew_registration(pool, asked, heap, pointer);
         if (!r)
                 *ret_pointer = pointer;
         return r;
+}
+
+struct opened_alloc {
+        struct gpumem_client *client;
+        struct pool *pool;
+        const struct pool_request *asked;
+        const struct gpumem_request *request;
+        void **ret_pointer;
+};
+
+static int alloc_opened(const struct cuda *cuda, void *argument)
+{
+        const struct opened_alloc *alloc = argument;
+        struct pool_request asked = *alloc->asked;
+
+        (void)cuda;
+        asked.context_id = ipc_mapping_context_id(alloc->pool, asked.key.context);
+        return alloc_from(alloc->client, alloc->pool, &asked, alloc->request, alloc->ret_pointer);
+}
+
+/* Blocks of CUDA IPC handles are opened in the stream's context, which need not be current. */
+static int alloc_in(struct gpumem_client *client, struct pool *pool,
+                    const struct pool_request *asked, const struct gpumem_request *request,
+                    void **ret_pointer)
+{
+        struct opened_alloc opened = {client, pool, asked, request, ret_pointer};
+
+        if (!pool->memory.is_ipc)
+                return alloc_from(client, pool, asked, request, ret_pointer);
+        return context_run(&client->cuda, asked->key.context, alloc_opened, &opened);
 }
 
 static int alloc(struct gpumem_client *client, const struct gpumem_request *request,
@@ -116,13 +155,13 @@ static int alloc(struct gpumem_client *client, const struct gpumem_request *requ
         if (!pool)
                 reconnect_renew(&client->reconnector);
         else
-                r = alloc_from(client, pool, &asked, request, ret_pointer);
+                r = alloc_in(client, pool, &asked, request, ret_pointer);
         if (pool && r != GPUMEM_E_NO_POOL)
                 return r;
         /* The client may have connected to the next daemon by now, and that one may have the pool. */
         again = client_pool_at(client, request->kind, place);
         return again == pool ? wrong_request_place(client, request->kind, place)
-                             : alloc_from(client, again, &asked, request, ret_pointer);
+                             : alloc_in(client, again, &asked, request, ret_pointer);
 }
 
 /* A capture of a default stream is left to the slow path: its marks in two contexts may be equal. */

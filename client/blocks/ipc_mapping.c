@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/memfd.h"
 #include "client/blocks/retained.h"
+#include "client/mapping/host_register.h"
 #include "driver/context.h"
 #include "driver/legacy.h"
 #include "gpumem.h"
@@ -28,6 +29,19 @@ int ipc_mapping_check(const struct pool *pool)
         log_debug("memory of device %d is opened with a context of that device, not of device %d",
                   pool->memory.ordinal, ordinal);
         return GPUMEM_E_UNSUPPORTED;
+}
+
+uint64_t ipc_mapping_context_id(const struct pool *pool, uint64_t context)
+{
+        uint64_t id = host_register_id(&pool->memory, context);
+
+        return id ? id : context;
+}
+
+bool ipc_mapping_is_over(const struct pool *pool, const struct leased *leased)
+{
+        return leased->mapping == MAPPING_IPC &&
+               host_register_is_over(&pool->memory, leased->context, leased->block.context_id);
 }
 
 static int read_handle(int fd, struct legacy_handle *ret_handle)
@@ -57,9 +71,21 @@ static void wait_a_step(struct pool *pool)
         pthread_mutex_lock(&pool->lock);
 }
 
-/* A record at this address is of the same block, with a lease that was revoked before the block was leased again. If
- * it is retained, it makes way. Else another thread is about to close it, and this waits until that thread has taken
- * it out. The caller has the lock, which may be dropped meanwhile. */
+/* Has its context ended, but it stays for deferred frees (pool_take_ended)? That is a lack of memory: these frees are waited for
+ * then. */
+static bool is_held(const struct pool *pool, const struct leased *leased)
+{
+        return !leased->is_revoked && leased->block.heap && ipc_mapping_is_over(pool, leased);
+}
+
+static bool is_leaving(const struct pool *pool, const struct leased *leased)
+{
+        return leased->is_revoked || ipc_mapping_is_over(pool, leased);
+}
+
+/* A record at this address is of the same block, with a lease that was revoked before the block was leased again; or of a context
+ * that has ended. If it is retained, it makes way. Else another thread is about to close it, and this waits until that thread has
+ * taken it out. The caller has the lock, which may be dropped meanwhile. */
 static int make_way(struct pool *pool, struct leased *leased, uint64_t address,
                     struct ipc_mapping_way *way)
 {
@@ -68,13 +94,17 @@ static int make_way(struct pool *pool, struct leased *leased, uint64_t address,
         if (arena_find(pool->arena, address))
                 retained_take_revoked(pool, RETAINED_DROP_EXCESS, &way->list);
         while ((there = leased_of(arena_find(pool->arena, address)))) {
-                if (!there->is_revoked || leased_address(there) != address)
+                if (is_held(pool, there))
+                        return GPUMEM_E_DEVICE_FULL;
+                if (!is_leaving(pool, there) || leased_address(there) != address)
                         return -EPROTO;
                 if (there->retained_at_us) {
                         (void)retained_take(pool, there->number, there->connection);
                         arena_take_out(pool->arena, &there->block.at);
                         there->block.at.start = 0;
-                        leased->n_opens += there->n_opens;
+                        /* What a context had opened that has ended is not open any more. */
+                        if (there->block.context_id == leased->block.context_id)
+                                leased->n_opens += there->n_opens;
                         way->old = there;
                         return 0;
                 }
@@ -129,6 +159,7 @@ int ipc_mapping_open(struct pool *pool, struct leased *leased, int fd, struct ip
                 return r;
         leased->mapping = MAPPING_IPC;
         leased->context = context;
+        leased->block.context_id = ipc_mapping_context_id(pool, context);
         leased->n_opens = 1;
         r = place(pool, leased, address, way);
         if (r)
@@ -136,10 +167,11 @@ int ipc_mapping_open(struct pool *pool, struct leased *leased, int fd, struct ip
         return r;
 }
 
-/* A context that was destroyed took the blocks that were opened in it with it. */
+/* A context that has ended took the blocks with it that were opened in it. The next context may have its handle, and a block of its
+ * own at the address. */
 int ipc_mapping_close(struct pool *pool, struct leased *leased)
 {
-        int r;
+        int r = 0;
 
         /* A second attempt finds the address in `handle`. */
         if (leased_address(leased)) {
@@ -149,8 +181,10 @@ int ipc_mapping_close(struct pool *pool, struct leased *leased)
                 leased->block.at.start = 0;
                 pthread_mutex_unlock(&pool->lock);
         }
-        r = legacy_close_in(pool->memory.cuda, leased->context, leased->handle, &leased->n_opens);
-        if (leased->n_opens && r != GPUMEM_E_NO_CONTEXT)
+        if (!ipc_mapping_is_over(pool, leased))
+                r = legacy_close_in(pool->memory.cuda, leased->context, leased->handle,
+                                    &leased->n_opens);
+        if (r && leased->n_opens && r != GPUMEM_E_NO_CONTEXT)
                 return r;
         leased->handle = 0;
         return 0;

@@ -16,6 +16,13 @@
  * another device. */
 int ipc_mapping_check(const struct pool *pool);
 
+/* Names a context for the blocks that are opened in it: by the id that the driver tells, or else by its handle. Only that
+ * context's allocations are cut from them. */
+uint64_t ipc_mapping_context_id(const struct pool *pool, uint64_t context);
+
+/* Has the context ended in which the block was opened? It took the mapping with it. */
+bool ipc_mapping_is_over(const struct pool *pool, const struct leased *leased);
+
 /* What an opened block replaces. The caller ends both, also if opening fails. */
 struct ipc_mapping_way {
         struct leased_list list; /* blocks to be freed */

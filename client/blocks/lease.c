@@ -44,6 +44,7 @@ static void keep_record(struct pool *pool, struct leased *leased)
         leased->handle = 0;
         leased->context = 0;
         leased->context_id = 0;
+        leased->block.context_id = 0;
         leased->n_opens = 0;
         LIST_INSERT_HEAD(&pool->spare_leased, leased, link);
 }

@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "client/connection/reconnect.h"
+#include "client/mapping/host_register.h"
 #include "client/reserve/free_run.h"
 #include "client/runtime/events.h"
 #include "client/runtime/service_thread.h"
@@ -61,6 +62,20 @@ void retained_take_out(struct pool *pool, enum retained_drop which, uint64_t now
         }
 }
 
+void retained_take_ended(struct pool *pool, struct leased_list *list)
+{
+        struct leased *leased, *next;
+
+        for (leased = LIST_FIRST(&pool->retained.blocks); leased; leased = next) {
+                next = LIST_NEXT(leased, link);
+                if (!host_register_is_over(&pool->memory, leased->context,
+                                           leased->block.context_id))
+                        continue;
+                take_out(leased);
+                LIST_INSERT_HEAD(list, leased, link);
+        }
+}
+
 uint64_t retained_next_us(const struct pool *pool)
 {
         const struct leased *leased;
@@ -111,6 +126,7 @@ static bool find_free_run(const struct pool *pool, struct heap *heap, uint64_t n
                 struct free_run run;
 
                 if (leased->connection != pool->binding.connection ||
+                    leased->block.context_id != heap->context_id ||
                     (heap->runs == HEAP_JOINED && retained_at(pool, leased_address(leased) - 1)))
                         continue;
                 run = free_run_from(pool, heap, leased, n_bytes);

@@ -40,6 +40,9 @@ void retained_take_out(struct pool *pool, enum retained_drop which, uint64_t now
  * retained blocks there that `drop` says. The caller has the lock. */
 void retained_take_revoked(struct pool *pool, enum retained_drop drop, struct leased_list *list);
 
+/* Takes opened blocks whose contexts have ended, for leased_free_all. */
+void retained_take_ended(struct pool *pool, struct leased_list *list);
+
 /* When retained_take_out is due next, if nothing else happens; UINT64_MAX: never. */
 uint64_t retained_next_us(const struct pool *pool);
 

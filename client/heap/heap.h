@@ -62,6 +62,7 @@ struct heap_block {
         uint64_t idle_at_us;     /* when it came to the idle list; see heap_set_take_older */
         uint64_t n_earlier;      /* how many blocks were added to its heap before it */
         uint64_t n_look;         /* see heap_set_plan; under the pool's lock */
+        uint64_t context_id;     /* only this context can use it; 0: any can. The caller sets it */
 };
 
 /* The block at an address, or NULL, in an arena where only blocks of heaps stand. As arena_find. */
@@ -96,6 +97,7 @@ struct heap {
         uint32_t n_blocks;
         uint32_t n_block_room;
         uint64_t n_reserved_bytes;
+        uint64_t context_id; /* as its blocks'; the caller sets it after heap_init */
 };
 
 /* Its blocks will stand in that arena. The heap must not be moved afterwards. */

@@ -451,6 +451,7 @@ static int attempt(struct pool *pool, const struct pool_request *request, struct
         int r;
 
         pthread_mutex_lock(&pool->lock);
+        pool_take_ended(pool, &try->list);
         retained_take_revoked(pool, RETAINED_DROP_EXCESS, &try->list);
         r = addresses_open(pool);
         if (!r)

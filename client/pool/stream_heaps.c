@@ -5,6 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/blocks/ipc_mapping.h"
+#include "client/blocks/retained.h"
+#include "client/mapping/host_register.h"
 #include "client/pool/idle_marking.h"
 
 /* From this number of heaps on, heaps without blocks are retired, for other streams; next time when twice as many are
@@ -130,6 +133,7 @@ static void begin_heap(struct pool *pool, const struct pool_request *request,
         heap->n_flush_epochs = 0;
         fences_init(&heap->fences);
         heap_set_add(&pool->heap_set, &heap->in_set, pool_runs(pool));
+        heap_in(heap)->context_id = pool->memory.is_ipc ? request->context_id : 0;
         if (is_waited_for(pool, &request->key))
                 heap_in(heap)->n_done_epochs = UINT64_MAX;
         /* No block of a capture counts as idle, not even a new one: its graph may use it at any time. */
@@ -179,14 +183,124 @@ int pool_heap(struct pool *pool, const struct pool_request *request, struct stre
         return 0;
 }
 
+/* A default stream has the same key and mark in the next context that has the handle. */
+static bool is_of_context(const struct stream_heap *heap, const struct pool_request *request)
+{
+        uint64_t context_id = heap->in_set.heap.context_id;
+
+        return !context_id || context_id == request->context_id;
+}
+
 struct stream_heap *pool_find_heap(struct pool *pool, const struct pool_request *request)
 {
         struct stream_heap *heap;
 
         pthread_mutex_lock(&pool->lock);
         HASH_FIND(hh, pool->heaps, &request->key, sizeof(request->key), heap);
+        if (heap && !is_of_context(heap, request))
+                heap = NULL;
         if (heap)
                 hand_over(heap, &request->mark);
         pthread_mutex_unlock(&pool->lock);
         return heap;
+}
+
+static void take(struct pool *pool, struct heap_block *block, struct leased_list *list)
+{
+        heap_set_forget(&pool->heap_set, block->at.n_bytes);
+        pool_discount_block(pool, block->at.n_bytes);
+        LIST_INSERT_HEAD(list, CONTAINER_OF(block, struct leased, block), link);
+}
+
+static bool is_any_used(struct heap *heap)
+{
+        bool used = false;
+
+        spin_lock(&heap->lock);
+        for (uint32_t i = 0; i < heap->n_blocks; i++)
+                used = used || atomic_load(&heap->blocks[i]->n_uses);
+        spin_unlock(&heap->lock);
+        return used;
+}
+
+/* No request finds it there, and no other heap takes its blocks: it is as a capture's. False: there is no memory for that,
+ * and it is nowhere. */
+static bool set_apart(struct pool *pool, struct stream_heap *heap)
+{
+        HASH_DEL(pool->heaps, heap);
+        heap->key.id = (uint64_t)(uintptr_t)heap;
+        heap->key.capture = UINT64_MAX;
+        spin_lock(&heap_in(heap)->lock);
+        heap_in(heap)->n_done_epochs = heap_in(heap)->n_settled_epochs = 0;
+        pool_set_mark(heap, &stream_mark_none);
+        spin_unlock(&heap_in(heap)->lock);
+        HASH_ADD(hh, pool->heaps, key, sizeof(heap->key), heap);
+        return heap->hh.tbl;
+}
+
+/* A later free finds none of its allocations. */
+static void empty(struct pool *pool, struct stream_heap *heap, struct leased_list *list)
+{
+        struct heap_block *block;
+
+        spin_lock(&heap_in(heap)->lock);
+        counters_discount(counters_mine(&pool->counters), heap_in(heap)->n_requested_bytes,
+                          atomic_load(&heap_in(heap)->n_allocated_bytes));
+        while ((block = heap_abandon_block(heap_in(heap))))
+                take(pool, block, list);
+        heap->live = false;
+        spin_unlock(&heap_in(heap)->lock);
+}
+
+/* A deferred free must not end what is allocated at its address later. */
+static void end_ended(struct pool *pool, struct stream_heap *heap, struct leased_list *list)
+{
+        if (!is_any_used(heap_in(heap)))
+                HASH_DEL(pool->heaps, heap);
+        else if (set_apart(pool, heap))
+                return;
+        empty(pool, heap, list);
+        end_heap(pool, heap);
+}
+
+static struct heap_block *find_ended(const struct pool *pool)
+{
+        const struct heap *idle_list = &pool->heap_set.idle_list.heap;
+
+        for (uint32_t i = 0; i < idle_list->n_blocks; i++) {
+                struct heap_block *block = idle_list->blocks[i];
+
+                if (ipc_mapping_is_over(pool, CONTAINER_OF(block, struct leased, block)))
+                        return block;
+        }
+        return NULL;
+}
+
+/* What the daemon has revoked meanwhile is retained. */
+static void take_idle_ended(struct pool *pool, struct leased_list *list)
+{
+        struct heap_block *block;
+        int r = 0;
+
+        while (r >= 0 && (block = find_ended(pool))) {
+                r = idle_list_take(&pool->heap_set.idle_list, block);
+                if (!r)
+                        take(pool, block, list);
+        }
+}
+
+void pool_take_ended(struct pool *pool, struct leased_list *list)
+{
+        struct stream_heap *heap, *next;
+
+        if (!pool->memory.is_ipc || !pool->heap_set.arena)
+                return;
+        HASH_ITER(hh, pool->heaps, heap, next)
+        {
+                if (host_register_is_over(&pool->memory, heap->key.context,
+                                          heap_in(heap)->context_id))
+                        end_ended(pool, heap, list);
+        }
+        take_idle_ended(pool, list);
+        retained_take_ended(pool, list);
 }

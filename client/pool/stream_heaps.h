@@ -8,7 +8,7 @@
 struct pool_request {
         struct stream_key key;
         struct stream_mark mark;
-        uint64_t context_id; /* of key.context, for pinned memory; 0: not known */
+        uint64_t context_id; /* of key.context; 0: not known, or not needed */
         void *stream;        /* alive during the call */
         uint64_t n_bytes;
         uint32_t wait_ms;
@@ -19,6 +19,10 @@ int pool_heap(struct pool *pool, const struct pool_request *request, struct stre
 
 /* Ends a heap without blocks; the caller has the lock. */
 void pool_retire_heap(struct pool *pool, struct stream_heap *heap);
+
+/* In a pool of CUDA IPC handles: takes all blocks, for leased_free_all, whose contexts have ended. Allocations that are left in
+ * them have ended, too. Memory that deferred frees name stays apart until these are made. The caller has the lock. */
+void pool_take_ended(struct pool *pool, struct leased_list *list);
 
 /* Returns the heap of the request's stream, or NULL. */
 struct stream_heap *pool_find_heap(struct pool *pool, const struct pool_request *request);

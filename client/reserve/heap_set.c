@@ -406,7 +406,7 @@ static bool adopt_from_others(struct heap_set *set, struct set_heap *heap, uint6
         uint64_t at, end;
 
         TAILQ_FOREACH (other, &set->heaps, in_set) {
-                if (other == heap)
+                if (other == heap || other->heap.context_id != heap->heap.context_id)
                         continue;
                 spin_lock(&other->heap.lock);
                 look_for_room(&other->heap, n_bytes, &best);

@@ -135,6 +135,13 @@ bool heap_set_begin_look(struct heap_set *set, uint64_t now_us)
         return true;
 }
 
+/* Blocks that only some context can use are in no run with others. */
+static bool can_use(const struct heap *heap, uint64_t start)
+{
+        return !heap->context_id ||
+               heap_block_at(heap->arena, start)->context_id == heap->context_id;
+}
+
 /* Finds the best run of the idle list that holds n_bytes. */
 static bool find_free_run(struct heap_set *set, struct heap *heap, uint64_t n_bytes,
                           struct free_run *ret_run)
@@ -150,7 +157,8 @@ static bool find_free_run(struct heap_set *set, struct heap *heap, uint64_t n_by
                         heap, heap_address_of(idle_list, extent->start),
                         heap_address_of(idle_list, extent->start + extent->n_units), n_bytes);
 
-                if (run.is_enough && (!best.start || free_run_is_better(&run, &best)))
+                if (run.is_enough && can_use(heap, run.start) &&
+                    (!best.start || free_run_is_better(&run, &best)))
                         best = run;
         }
         spin_unlock(&heap->lock);
@@ -173,11 +181,13 @@ static int reuse_one(struct heap_set *set, struct heap *heap, struct heap_block 
         return r;
 }
 
-static struct heap_block *find_recallable(const struct heap *idle_list)
+static struct heap_block *find_recallable(const struct heap *idle_list, const struct heap *heap)
 {
         for (uint32_t i = 0; i < idle_list->n_blocks; i++) {
-                if (!idle_list->blocks[i]->is_pledged)
-                        return idle_list->blocks[i];
+                struct heap_block *block = idle_list->blocks[i];
+
+                if (!block->is_pledged && block->context_id == heap->context_id)
+                        return block;
         }
         return NULL;
 }
@@ -186,7 +196,7 @@ void heap_set_recall_idle(struct heap_set *set, struct set_heap *heap)
 {
         struct heap_block *block;
 
-        while (set->arena && (block = find_recallable(&set->idle_list.heap))) {
+        while (set->arena && (block = find_recallable(&set->idle_list.heap, &heap->heap))) {
                 if (reuse_one(set, &heap->heap, block) < 0)
                         return;
         }

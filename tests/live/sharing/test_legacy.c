@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A gpumemd whose pools have CUDA IPC handles: it refuses what such blocks cannot do, and every user except
  * the one that it serves. And which requests it serves when the memory is too little. */
+#include <dlfcn.h>
 #include <pthread.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -8,11 +9,16 @@
 #include "base/fdset.h"
 #include "proto/address.h"
 #include "proto/frame_socket.h"
+#include "tests/live/support/gate.h"
 #include "tests/live/support/world.h"
 #include "tests/live/worlds/legacy_world.h"
 #include "tests/random.h"
 
 #define STRANGER 65533
+
+/* With the version that <cuda.h> gives it. */
+#define TEXT_OF(name) #name
+#define NAME_OF(call) TEXT_OF(call)
 
 static struct gpumem_client *client;
 static struct gpu *gpus[2];
@@ -24,6 +30,9 @@ static void start_for(unsigned uid)
         n_gpus = machine_n_devices();
         for (unsigned i = 0; i < n_gpus; i++)
                 ck_assert_int_eq(gpu_new((int)i, &gpus[i]), 0);
+        ck_assert_int_eq(unsetenv("GPUMEM_CACHE_SIZE"), 0);
+        /* It must not ask the driver about a context that a test is ending. */
+        ck_assert_int_eq(setenv("GPUMEM_SERVICE_THREAD", "0", 1), 0);
         ck_assert_int_eq(gpumem_connect(NULL, &client), 0);
 }
 
@@ -99,6 +108,186 @@ TEST(it_needs_a_context_of_its_device)
         ck_assert_uint_eq(daemon_figure(FIGURE_creates), 0);
         ck_assert_int_eq(gpu_use(gpus[0]), 0);
         ck_assert_int_eq(try_alloc(GPUMEM_DEVICE, 0), 0);
+}
+
+/* As after cudaDeviceReset: the next context has the same handle. */
+static void renew_context(void)
+{
+        gpus[0] = gpu_free(gpus[0]);
+        ck_assert_int_eq(gpu_new(0, &gpus[0]), 0);
+        ck_assert_int_eq(gpu_use(gpus[0]), 0);
+}
+
+static void *alloc_in(void *stream, uint64_t n_bytes)
+{
+        struct gpumem_request request = request_in(stream, GPUMEM_DEVICE, n_bytes);
+        void *pointer;
+
+        ck_assert_int_eq(gpumem_alloc(client, &request, &pointer), 0);
+        return pointer;
+}
+
+static void check_usable(struct gpu *gpu, void *pointer, uint64_t n_bytes)
+{
+        unsigned char *staged;
+
+        ck_assert_int_eq(gpu_fill(gpu, pointer, 0x5a, n_bytes), 0);
+        ck_assert_int_eq(gpu_stage(gpu, 1, (void **)&staged), 0);
+        ck_assert_int_eq(gpu_copy_to_host(gpu, staged, (char *)pointer + n_bytes - 1, 1), 0);
+        ck_assert_int_eq(gpu_synchronize(gpu), 0);
+        ck_assert_uint_eq(*staged, 0x5a);
+}
+
+/* A default stream is the same to look at in both contexts. */
+static void *stream_of_kind(int kind)
+{
+        return kind % 2 ? gpu_stream(gpus[0]) : NULL;
+}
+
+/* Empty blocks of the heap, and then the part of a block that is not allocated. The program may have freed nothing. */
+TEST(a_context_takes_its_blocks_with_it, .to = 4, NEEDS_EMULATOR)
+{
+        void *pointer;
+
+        ck_assert_int_eq(gpu_use(gpus[0]), 0);
+        for (unsigned i = 0; i < 3; i++) {
+                pointer = alloc_in(stream_of_kind(_i), 4 * MIB);
+                check_usable(gpus[0], pointer, 4 * MIB);
+                if (_i < 2)
+                        ck_assert_int_eq(gpumem_free(client, pointer, stream_of_kind(_i)), 0);
+                renew_context();
+        }
+        pointer = alloc_in(stream_of_kind(_i), 4 * MIB);
+        check_usable(gpus[0], pointer, 4 * MIB);
+        ck_assert_uint_eq(nearest_stats(client, GPUMEM_DEVICE).n_blocks, 1);
+        ck_assert_uint_eq(nearest_stats(client, GPUMEM_DEVICE).n_allocated_bytes, 4 * MIB);
+        ck_assert_int_eq(gpumem_free(client, pointer, stream_of_kind(_i)), 0);
+        ck_assert_uint_eq(nearest_stats(client, GPUMEM_DEVICE).n_allocated_bytes, 0);
+}
+
+/* The same by the handle of a stream, whose heap is known without a question to the driver. */
+TEST(a_handle_does_not_lead_to_blocks_of_an_ended_context, NEEDS_EMULATOR)
+{
+        struct gpumem_stream *handle;
+        void *pointer;
+
+        ck_assert_int_eq(gpu_use(gpus[0]), 0);
+        ck_assert_int_eq(gpumem_stream_open(client, NULL, &handle), 0);
+        for (unsigned i = 0; i < 3; i++) {
+                ck_assert_int_eq(gpumem_stream_alloc(handle, 4 * MIB, &pointer), 0);
+                check_usable(gpus[0], pointer, 4 * MIB);
+                ck_assert_int_eq(gpumem_stream_free(handle, pointer), 0);
+                renew_context();
+        }
+        ck_assert_int_eq(gpumem_stream_close(handle), 0);
+}
+
+/* Idle blocks are for all streams of their context, and of no other. */
+TEST(idle_blocks_of_an_ended_context_are_given_back, .to = 2, NEEDS_EMULATOR)
+{
+        void *pointer;
+
+        gpumem_disconnect(client);
+        ck_assert_int_eq(unsetenv("GPUMEM_SERVICE_THREAD"), 0);
+        ck_assert_int_eq(gpumem_connect(NULL, &client), 0);
+        ck_assert_int_eq(gpu_use(gpus[0]), 0);
+        pointer = alloc_in(gpu_stream(gpus[0]), 40 * MIB);
+        ck_assert_int_eq(gpumem_free(client, pointer, gpu_stream(gpus[0])), 0);
+        ck_assert_int_eq(gpu_synchronize(gpus[0]), 0);
+        while (!nearest_stats(client, GPUMEM_DEVICE).n_cached_bytes)
+                sleep_ms(1);
+        if (_i)
+                renew_context();
+        pointer = alloc_in(NULL, 40 * MIB);
+        check_usable(gpus[0], pointer, 40 * MIB);
+        ck_assert_uint_eq(nearest_stats(client, GPUMEM_DEVICE).n_blocks, 1);
+}
+
+/* Of the device's second context, which the program makes. */
+static struct cuda cuda;
+static CUcontext second;
+static CUstream second_stream;
+
+static void *find_call(const char *name)
+{
+        void *call = dlsym(dlopen(cuda_library_name(NULL), RTLD_NOW), name);
+
+        ck_assert_ptr_nonnull(call);
+        return call;
+}
+
+static void make_second(void)
+{
+        __typeof__(cuCtxCreate) *create = (__typeof__(create))find_call(NAME_OF(cuCtxCreate));
+        CUdevice device;
+
+        load_driver(&cuda);
+        DRIVER(cuDeviceGet, &device, 0);
+        ck_assert_int_eq(create(&second, NULL, 0, device), CUDA_SUCCESS);
+        DRIVER(cuStreamCreate, &second_stream, CU_STREAM_NON_BLOCKING);
+}
+
+static void check_usable_in_second(void *pointer, uint64_t n_bytes)
+{
+        DRIVER(cuCtxSetCurrent, second);
+        DRIVER(cuMemsetD8Async, (CUdeviceptr)(uintptr_t)pointer, 0x5a, n_bytes, second_stream);
+        DRIVER(cuStreamSynchronize, second_stream);
+}
+
+/* Whichever is current when memory is allocated, and though the first one's blocks are empty. */
+TEST(a_stream_has_blocks_of_its_own_context, .to = 2, NEEDS_EMULATOR)
+{
+        void *first, *pointer;
+
+        ck_assert_int_eq(gpu_use(gpus[0]), 0);
+        first = alloc_in(gpu_stream(gpus[0]), 4 * MIB);
+        ck_assert_int_eq(gpumem_free(client, first, gpu_stream(gpus[0])), 0);
+        make_second();
+        if (_i)
+                ck_assert_int_eq(gpu_use(gpus[0]), 0);
+        pointer = alloc_in(second_stream, 4 * MIB);
+        ck_assert_ptr_ne(pointer, first);
+        gpus[0] = gpu_free(gpus[0]);
+        check_usable_in_second(pointer, 4 * MIB);
+        ck_assert_int_eq(gpumem_free(client, pointer, second_stream), 0);
+}
+
+static void *open_later(void *gate)
+{
+        sleep_ms(50);
+        gate_open(gate);
+        return NULL;
+}
+
+/* Its address may be another allocation's when the free is made. */
+TEST(a_deferred_free_ends_nothing_of_the_next_context, NEEDS_EMULATOR)
+{
+        void *pointers[2], *kept;
+        pthread_t opener;
+        struct gate gate;
+
+        make_second();
+        gate_init(&gate, &cuda);
+        ck_assert_int_eq(gpu_use(gpus[0]), 0);
+        kept = alloc_in(NULL, 4 * MIB);
+        DRIVER(cuCtxSetCurrent, second);
+        gate_hold(&gate, second_stream);
+        ck_assert_int_eq(gpumem_record_use(client, kept, second_stream), 0);
+        ck_assert_int_eq(gpu_use(gpus[0]), 0);
+        ck_assert_int_eq(gpumem_free(client, kept, NULL), 0);
+        renew_context();
+        ck_assert_int_eq(pthread_create(&opener, NULL, open_later, &gate), 0);
+        for (unsigned i = 0; i < ARRAY_SIZE(pointers); i++) {
+                pointers[i] = alloc_in(NULL, 4 * MIB);
+                check_usable(gpus[0], pointers[i], 4 * MIB);
+        }
+        ck_assert_int_eq(pthread_join(opener, NULL), 0);
+        ck_assert_int_eq(gpumem_flush(client, NULL), 0);
+        ck_assert_uint_eq(nearest_stats(client, GPUMEM_DEVICE).n_live, ARRAY_SIZE(pointers));
+        for (unsigned i = 0; i < ARRAY_SIZE(pointers); i++)
+                ck_assert_int_eq(gpumem_free(client, pointers[i], NULL), 0);
+        DRIVER(cuCtxSetCurrent, second);
+        gate_deinit(&gate);
 }
 
 static int connect_raw(void)
