@@ -223,6 +223,11 @@ static bool is_any_used(struct heap *heap)
         return used;
 }
 
+static bool is_apart(const struct stream_heap *heap)
+{
+        return heap->key.capture == UINT64_MAX;
+}
+
 /* No request finds it there, and no other heap takes its blocks: it is as a capture's. False: there is no memory for that,
  * and it is nowhere. */
 static bool set_apart(struct pool *pool, struct stream_heap *heap)
@@ -252,11 +257,14 @@ static void empty(struct pool *pool, struct stream_heap *heap, struct leased_lis
         spin_unlock(&heap_in(heap)->lock);
 }
 
-/* A deferred free must not end what is allocated at its address later. */
+/* A deferred free must not end what is allocated at its address later. A heap that is put into the table again comes to its
+ * end, where a walk meets it once more. */
 static void end_ended(struct pool *pool, struct stream_heap *heap, struct leased_list *list)
 {
         if (!is_any_used(heap_in(heap)))
                 HASH_DEL(pool->heaps, heap);
+        else if (is_apart(heap))
+                return;
         else if (set_apart(pool, heap))
                 return;
         empty(pool, heap, list);

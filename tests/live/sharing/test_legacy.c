@@ -290,6 +290,29 @@ TEST(a_deferred_free_ends_nothing_of_the_next_context, NEEDS_EMULATOR)
         gate_deinit(&gate);
 }
 
+/* What was used and not freed stays, and may be in the way of others. The call returns. */
+TEST(heaps_with_recorded_uses_are_set_apart_once, NEEDS_EMULATOR)
+{
+        struct gpumem_request request = request_in(NULL, GPUMEM_DEVICE, 16 * MIB);
+        void *kept[2], *pointer;
+        CUstream streams[2];
+
+        load_driver(&cuda);
+        ck_assert_int_eq(gpu_use(gpus[0]), 0);
+        for (unsigned i = 0; i < ARRAY_SIZE(kept); i++)
+                DRIVER(cuStreamCreate, &streams[i], CU_STREAM_NON_BLOCKING);
+        for (unsigned i = 0; i < ARRAY_SIZE(kept); i++) {
+                kept[i] = alloc_in(streams[i], 4 * MIB);
+                ck_assert_int_eq(gpumem_record_use(client, kept[i], streams[1 - i]), 0);
+        }
+        renew_context();
+        if (gpumem_alloc(client, &request, &pointer) == 0) {
+                check_usable(gpus[0], pointer, 16 * MIB);
+                ck_assert_int_eq(gpumem_free(client, pointer, NULL), 0);
+        }
+        ck_assert_int_eq(gpumem_flush(client, NULL), 0);
+}
+
 static int connect_raw(void)
 {
         struct sockaddr_un address;
