@@ -6,7 +6,6 @@
 #pragma once
 
 #include "daemon/policy/state/types.h"
-#include "daemon/policy/state/walk_part.h"
 
 /* Requests that may wait, of all tenants together: every walk through a queue visits them, and must take less than a
  * moment. One tenant alone may have half of them, two of two owners have a third each, and so on; all tenants of one
@@ -32,7 +31,7 @@ void tenant_end_wait(struct tenant *tenant);
  * many of its blocks go back to the driver each time. So many are looked at for one, in turn. Tenants with clients stay;
  * connections limit their number. */
 #define TENANTS_AN_OWNER      1024
-#define TENANTS_BLOCKS_A_TIME (PART_ITEMS / PART_RELEASE_ITEMS)
+#define TENANTS_BLOCKS_A_TIME 64
 #define TENANTS_LOOKS_A_TIME  16
 
 /* The tenant of this key, created for this owner if needed; -ENOMEM. */

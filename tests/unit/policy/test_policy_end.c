@@ -268,12 +268,10 @@ POLICY_TEST(a_user_has_so_many_tenants_that_have_gone, 4 * MIB)
         (void)must_take(ACTION_NONE);
 }
 
-/* Otherwise a new tenant's first step would take as long as an old one has blocks. Each takes the server a while. */
-#define N_A_TIME (PART_ITEMS / PART_RELEASE_ITEMS)
-
+/* Otherwise a new tenant's first step would take as long as an old one has blocks. */
 POLICY_TEST(a_tenant_that_makes_room_loses_so_many_blocks_at_a_time, 4 * MIB)
 {
-        struct lease *leases[N_A_TIME + 1];
+        struct lease *leases[TENANTS_BLOCKS_A_TIME + 1];
         const uint32_t pool = add_pinned_memory((TENANTS_AN_OWNER + 80) * 2 * MIB);
         struct client *client = join_nth(0);
 
@@ -288,7 +286,7 @@ POLICY_TEST(a_tenant_that_makes_room_loses_so_many_blocks_at_a_time, 4 * MIB)
                 leave(client);
         }
         (void)join_nth(TENANTS_AN_OWNER);
-        ck_assert_uint_eq(release_all_that_go(), N_A_TIME);
+        ck_assert_uint_eq(release_all_that_go(), TENANTS_BLOCKS_A_TIME);
         (void)join_nth(TENANTS_AN_OWNER + 1);
         ck_assert_uint_eq(release_all_that_go(), 1);
 }
