@@ -109,28 +109,36 @@ struct opened_alloc {
         const struct pool_request *asked;
         const struct gpumem_request *request;
         void **ret_pointer;
+        bool was_tried;
+        int result; /* then */
 };
 
 static int alloc_opened(const struct cuda *cuda, void *argument)
 {
-        const struct opened_alloc *alloc = argument;
+        struct opened_alloc *alloc = argument;
         struct pool_request asked = *alloc->asked;
 
         (void)cuda;
         asked.context_id = ipc_mapping_context_id(alloc->pool, asked.key.context);
-        return alloc_from(alloc->client, alloc->pool, &asked, alloc->request, alloc->ret_pointer);
+        alloc->was_tried = true;
+        alloc->result = alloc_from(alloc->client, alloc->pool, &asked, alloc->request,
+                                   alloc->ret_pointer);
+        return alloc->result;
 }
 
-/* Blocks of CUDA IPC handles are opened in the stream's context, which need not be current. */
+/* Blocks of CUDA IPC handles are opened in the stream's context, which need not be current. If the one that was current has ended
+ * meanwhile, the allocation has been made all the same. */
 static int alloc_in(struct gpumem_client *client, struct pool *pool,
                     const struct pool_request *asked, const struct gpumem_request *request,
                     void **ret_pointer)
 {
-        struct opened_alloc opened = {client, pool, asked, request, ret_pointer};
+        struct opened_alloc opened = {client, pool, asked, request, ret_pointer, false, 0};
+        int r;
 
         if (!pool->memory.is_ipc)
                 return alloc_from(client, pool, asked, request, ret_pointer);
-        return context_run(&client->cuda, asked->key.context, alloc_opened, &opened);
+        r = context_run(&client->cuda, asked->key.context, alloc_opened, &opened);
+        return opened.was_tried ? opened.result : r;
 }
 
 static int alloc(struct gpumem_client *client, const struct gpumem_request *request,

@@ -59,7 +59,7 @@ bool host_register_is_over(const struct memory *memory, uint64_t context, uint64
 
         if (context_has_ended(memory->cuda, context, &id_now))
                 return true;
-        return id && id_now && id_now != id;
+        return id && id != context && id_now && id_now != id;
 }
 
 int host_register_undo(const struct memory *memory, uint64_t context, uint64_t id, uint64_t address,

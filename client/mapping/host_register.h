@@ -28,7 +28,7 @@ bool host_register_is_settled(const struct memory *memory, enum mapping mapping)
 uint64_t host_register_id(const struct memory *memory, uint64_t context);
 
 /* Has the context ended in which memory was registered? It took its registrations with it. `id` is the one of that time:
- * after a reset of the device another context has the handle. */
+ * after a reset of the device another context has the handle. 0, or the handle itself: it was not told. */
 bool host_register_is_over(const struct memory *memory, uint64_t context, uint64_t id);
 
 /* Unregisters memory of that context before it is unmapped. After a failure it must not be unmapped. */
