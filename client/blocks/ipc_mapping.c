@@ -71,8 +71,8 @@ static void wait_a_step(struct pool *pool)
         pthread_mutex_lock(&pool->lock);
 }
 
-/* Has its context ended, but it stays for deferred frees (pool_take_ended)? That is a lack of memory: these frees are waited for
- * then. */
+/* Has its context ended, but it stays for uses (pool_take_ended)? That is a lack of memory: deferred frees are waited for then.
+ * A use that was recorded, and not freed, never ends. */
 static bool is_held(const struct pool *pool, const struct leased *leased)
 {
         return !leased->is_revoked && leased->block.heap && ipc_mapping_is_over(pool, leased);

@@ -27,7 +27,7 @@ int pool_check_size(const struct pool *pool, uint64_t n_bytes);
 int pool_alloc(struct pool *pool, const struct pool_request *request, struct stream_heap **ret_heap,
                void **ret_pointer);
 
-/* Registers pinned memory for the request's context, if the context has ended in which its block was registered. The
+/* Registers pinned memory in the current context, if the context has ended in which its block was registered. The
  * allocation at `pointer` was just made in that heap, and is freed after a failure. */
 int pool_renew_registration(struct pool *pool, const struct pool_request *request,
                             struct stream_heap *heap, const void *pointer);

@@ -66,9 +66,9 @@ int policy_declare(struct policy *policy, struct client *client, uint32_t pool, 
 bool policy_client_eof(struct policy *policy, struct client *client, uint64_t now_ns);
 bool policy_client_dead(struct policy *policy, struct client *client, uint64_t now_ns);
 
-/* A part of either sign's work, so that each takes only a moment: before the first sign, drops at most so many leases, of which one whose block goes back is nine;
- * before the second one, ends as many of the mappings that are left. Returns whether there is more. From the first call
- * on, nothing but its end may be told of the client. */
+/* A part of either sign's work, so that each takes only a moment: before the first sign, drops at most so many leases, of
+ * which one whose block goes back is nine; before the second one, ends as many of the mappings that are left. Returns
+ * whether there is more. From the first call on, nothing but its end may be told of the client. */
 bool policy_client_drop_some(struct policy *policy, struct client *client, unsigned n_most,
                              uint64_t now_ns);
 bool policy_client_unmap_some(struct policy *policy, struct client *client, unsigned n_most,

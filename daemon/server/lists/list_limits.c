@@ -113,12 +113,13 @@ static bool is_new(struct limit_list *list, const struct tenant *tenant)
 
         if (number >= list->n_tenants) {
                 uint32_t n = 2 * number + 64;
-                bool *more = realloc(list->has_tenant, n);
+                bool *more = row_buffer_calloc(&list->rows, n, sizeof(*more));
 
-                list->rows.failed = list->rows.failed || !more;
                 if (!more)
                         return false;
-                memset(more + list->n_tenants, 0, n - list->n_tenants);
+                if (list->has_tenant)
+                        memcpy(more, list->has_tenant, list->n_tenants * sizeof(*more));
+                free(list->has_tenant);
                 list->has_tenant = more;
                 list->n_tenants = n;
         }
@@ -159,8 +160,9 @@ static bool begin_list(struct walk *walk)
         list->n_uids = table ? table->n_uids : 0;
         free(list->has_uid);
         list->has_uid = row_buffer_calloc(&list->rows, list->n_uids + 1, sizeof(*list->has_uid));
-        if (list->has_tenant)
-                memset(list->has_tenant, 0, list->n_tenants);
+        free(list->has_tenant);
+        list->has_tenant = NULL;
+        list->n_tenants = 0;
         add_pools(list, server);
         if (!table)
                 return false;

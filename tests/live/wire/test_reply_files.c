@@ -157,12 +157,12 @@ TEST(nor_can_it_open_the_file_again, NEEDS_ROOT)
 /* More than may wait to be taken back. */
 #define N_WAITING 4200
 
-static int ask_again_and_again(void)
+static int ask_times(unsigned n)
 {
         struct frame request, reply;
         int r = 0;
 
-        for (unsigned i = 0; i < N_WAITING && !r; i++) {
+        for (unsigned i = 0; i < n && !r; i++) {
                 struct fdset fds = FDSET_NULL;
 
                 request = FRAME_NULL;
@@ -191,12 +191,13 @@ TEST(while_memory_of_lists_cannot_be_freed_no_more_are_made, NEEDS_ROOT)
                 const struct message_lease wanted = {.n_bytes = 2 * MIB};
                 struct message_leased leased;
 
-                ck_assert_int_eq(ask_again_and_again(), GPUMEM_E_TOO_MANY);
+                ck_assert_int_eq(ask_times(N_WAITING), GPUMEM_E_TOO_MANY);
                 ck_assert_int_eq(lease_over(hoarder, &wanted, &leased), 0);
                 return_over(hoarder, leased.lease, PROTO_RETURN_UNMAPPED);
                 missing_page_provide(&page);
                 await_release(kept.fd);
-                AWAIT(ask_again_and_again() == 0);
+                /* Many at once may be more than the thread takes back meanwhile. */
+                AWAIT(ask_times(1) == 0);
         }
         closep(&fd);
         closep(&kept.fd);
